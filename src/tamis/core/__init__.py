@@ -1,0 +1,1 @@
+"""What every method shares: loss, design, structure, certificate, path, and the driver that follows it."""

@@ -1,0 +1,208 @@
+"""A path: what was selected, with what coefficients and what certificate, at every value of one knob.
+
+A knot is immutable and made of plain arrays, so that it can be journaled, saved, resumed from and drawn
+without knowing which method made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.core.certificate import Certificate
+from tamis.core.errors import TamisError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Knot:
+    """One point of a path.
+
+    Attributes
+    ----------
+    t : float
+        The knob's value.
+    atoms : tuple of tuple of int
+        The selected pieces, most important first (a conjunction is the tuple of its literals' positions).
+    names : tuple of str
+        What the pieces are called.
+    coefficients : ndarray (atoms, columns)
+        Their weights, one column per score.
+    intercept : ndarray (columns,)
+        The free constants.
+    certificate : Certificate
+        How far from the best answer at this t.
+    measures : dict
+        Numbers worth drawing: loss, norm, seconds, held atoms, ...
+    state : dict of arrays
+        What the solver needs to go on from here as if it had never stopped.
+    """
+
+    t: float
+    atoms: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    coefficients: Array
+    intercept: Array
+    certificate: Certificate
+    measures: Mapping[str, float] = field(default_factory=dict)
+    state: Mapping[str, Array] = field(default_factory=dict, repr=False)
+
+    def to_record(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The knot as JSON-able data and named arrays: what a journal and a model file store."""
+        lengths = np.array([len(atom) for atom in self.atoms], dtype=np.int64)
+        flat = np.array([index for atom in self.atoms for index in atom], dtype=np.int64)
+        meta = {"t": float(self.t), "names": list(self.names), "certificate": self.certificate.to_dict(), "measures": dict(self.measures)}
+        arrays = {"lengths": lengths, "flat": flat, "coefficients": self.coefficients, "intercept": self.intercept}
+        return meta, arrays | {f"state.{name}": np.asarray(value) for name, value in self.state.items()}
+
+    @classmethod
+    def from_record(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Knot:
+        """Inverse of `to_record`."""
+        pieces = np.split(arrays["flat"], np.cumsum(arrays["lengths"])[:-1]) if len(arrays["lengths"]) else []
+        return cls(
+            t=float(meta["t"]),
+            atoms=tuple(tuple(int(index) for index in piece) for piece in pieces),
+            names=tuple(meta["names"]),
+            coefficients=arrays["coefficients"],
+            intercept=arrays["intercept"],
+            certificate=Certificate.from_dict(meta["certificate"]),
+            measures=dict(meta["measures"]),
+            state={name[6:]: value for name, value in arrays.items() if name.startswith("state.")},
+        )
+
+
+@dataclass(frozen=True)
+class Path:
+    """Knots in the order followed, append-only.
+
+    Attributes
+    ----------
+    knots : tuple of Knot
+    status : str
+        "complete", "stopped" (nothing more to find), "interrupted" (Ctrl-C) or "budget" (time or size limit).
+    knob : str
+        What `t` is called, such as "C".
+    scores : dict of str to ndarray
+        Validation results per knot when the path was cross-validated: "mean", "error" (standard error), "folds".
+    provenance : dict
+        Versions, parameters and the data's fingerprint.
+    """
+
+    knots: tuple[Knot, ...] = ()
+    status: str = "complete"
+    knob: str = "t"
+    scores: Mapping[str, Array] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.knots)
+
+    def __iter__(self) -> Iterator[Knot]:
+        return iter(self.knots)
+
+    @property
+    def t(self) -> Array:
+        """Knob values in the order followed."""
+        return np.array([knot.t for knot in self.knots])
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """One certificate per knot."""
+        return tuple(knot.certificate for knot in self.knots)
+
+    def extended(self, knot: Knot) -> Path:
+        """The path with one more knot."""
+        return replace(self, knots=(*self.knots, knot))
+
+    def at(self, t: float) -> Knot:
+        """The last knot whose knob value does not lie beyond t (the first one if all do)."""
+        if not self.knots:
+            raise TamisError("The path has no knot, so nothing can be read from it; give the fit more time or a larger budget.")
+        ahead = -1.0 if len(self.knots) > 1 and self.knots[-1].t < self.knots[0].t else 1.0
+        reached = [knot for knot in self.knots if ahead * knot.t <= ahead * t * (1 + 1e-12 * ahead * np.sign(t))]
+        return reached[-1] if reached else self.knots[0]
+
+    @property
+    def pieces(self) -> dict[tuple[int, ...], str]:
+        """Every atom that any knot holds, with its name, in order of first appearance."""
+        return {atom: name for knot in self.knots for atom, name in zip(knot.atoms, knot.names, strict=True)}
+
+    def coefficients(self, t: float) -> Array:
+        """Dense coefficients at t over all `pieces` of the path, (pieces, columns); zero where not selected."""
+        knot, pieces = self.at(t), list(self.pieces)
+        position = {atom: i for i, atom in enumerate(pieces)}
+        dense = np.zeros((len(pieces), knot.coefficients.shape[1]))
+        for atom, row in zip(knot.atoms, knot.coefficients, strict=True):
+            dense[position[atom]] = row
+        return dense
+
+    def selected(self, t: float) -> tuple[str, ...]:
+        """Names of the pieces selected at t, most important first."""
+        return self.at(t).names
+
+    def events(self) -> list[tuple[float, str, str]]:
+        """(t, "enters" or "leaves", name) in path order."""
+        events: list[tuple[float, str, str]] = []
+        before: dict[tuple[int, ...], str] = {}
+        for knot in self.knots:
+            now = dict(zip(knot.atoms, knot.names, strict=True))
+            events += [(knot.t, "leaves", name) for atom, name in before.items() if atom not in now]
+            events += [(knot.t, "enters", name) for atom, name in now.items() if atom not in before]
+            before = now
+        return events
+
+    def select(self, by: str | float = "cv", **options: Any) -> Knot:
+        """Choose a knot: "cv", "aic", "bic", "ebic", "last", or a value of the knob."""
+        from tamis.core.choose import choose  # the chooser reads paths, so it comes second
+
+        return self.knots[choose(self, by, **options)]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per knot and selected piece, as a pandas (default), polars or pyarrow frame, whichever is installed."""
+        import narwhals as nw
+
+        rows = [(k.t, name, float(w[0]) if len(w) == 1 else float(np.linalg.norm(w))) for k in self.knots for name, w in zip(k.names, k.coefficients, strict=True)]
+        columns = dict(zip((self.knob, "piece", "weight"), map(list, zip(*rows, strict=True)) if rows else ([], [], []), strict=True))
+        return nw.from_dict(columns, backend=backend or installed_frame()).to_native()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the path with matplotlib."""
+        import importlib
+
+        displays: Any = importlib.import_module("tamis.report.displays")
+        return displays.PathDisplay.from_path(self).plot(ax=ax)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The whole path as JSON-able data and named arrays."""
+        records = [knot.to_record() for knot in self.knots]
+        meta = {"status": self.status, "knob": self.knob, "provenance": dict(self.provenance), "knots": [record[0] for record in records], "scores": sorted(self.scores)}
+        arrays = {f"knot{i}.{name}": value for i, record in enumerate(records) for name, value in record[1].items()}
+        return meta, arrays | {f"scores.{name}": np.asarray(value) for name, value in self.scores.items()}
+
+    @classmethod
+    def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Path:
+        """Inverse of `to_arrays`."""
+        knots = []
+        for i, record in enumerate(meta["knots"]):
+            prefix = f"knot{i}."
+            knots.append(Knot.from_record(record, {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}))
+        scores = {name: arrays[f"scores.{name}"] for name in meta["scores"]}
+        return cls(tuple(knots), meta["status"], meta["knob"], scores, meta["provenance"])
+
+
+FRAMES: Sequence[str] = ("pandas", "polars", "pyarrow")
+
+
+def installed_frame(which: Callable[[str], Any] | None = None) -> str:
+    """The first installed frame library, so that none needs to be a dependency."""
+    from importlib.util import find_spec
+
+    for name in FRAMES:
+        if (which or find_spec)(name) is not None:
+            return name
+    raise TamisError("No frame library is installed, so there is no frame to return; install pandas, polars or pyarrow.")
