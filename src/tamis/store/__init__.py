@@ -1,1 +1,1 @@
-"""TBD"""
+"""What lasts: atomic writes, the crash-safe journal, the model file, and the exports."""
