@@ -42,7 +42,8 @@ def no_network() -> Iterator[None]:
 
     def guarded(name: str) -> Any:
         def connect(self: socket.socket, address: Any) -> Any:
-            if not is_local(address):
+            # Connecting a datagram socket sends nothing: dask does it to learn its own address.
+            if self.type != socket.SOCK_DGRAM and not is_local(address):
                 raise AssertionError(f"A test tried to reach {address!r}; tests must not use the network.")
             return original[name](self, address)
 
