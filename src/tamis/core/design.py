@@ -1,0 +1,202 @@
+"""The data as columns of atoms: dense, sparse, packed bits, or standardised without being copied.
+
+A solver sees only these five calls, so it never knows how columns are stored:
+`block(columns)`, `dot(columns, weights)`, `score(residual)`, `gram(columns, weights)` and `shape`.
+Sums over many rows run in blocks of bounded size and in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.kernels.reference import pack_rows, unpack_rows
+
+Array = NDArray[Any]
+BLOCK_BYTES = 64 * 2**20
+
+
+class Design(Protocol):
+    """Columns of atoms; `columns` is an integer array of positions, None means all."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    def block(self, columns: Array | None = None) -> Array: ...
+    def dot(self, columns: Array | None, weights: Array) -> Array: ...
+    def score(self, residual: Array) -> Array: ...
+    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A plain float matrix."""
+
+    matrix: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def block(self, columns: Array | None = None) -> Array:
+        return self.matrix if columns is None else self.matrix[:, columns]
+
+    def dot(self, columns: Array | None, weights: Array) -> Array:
+        return np.asarray(self.block(columns) @ weights)
+
+    def score(self, residual: Array) -> Array:
+        return np.asarray(self.matrix.T @ residual)
+
+    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
+        part = self.block(columns)
+        return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A scipy sparse matrix, held by columns."""
+
+    matrix: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", self.matrix.tocsc())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def block(self, columns: Array | None = None) -> Array:
+        return np.asarray((self.matrix if columns is None else self.matrix[:, columns]).toarray())
+
+    def dot(self, columns: Array | None, weights: Array) -> Array:
+        return np.asarray((self.matrix if columns is None else self.matrix[:, columns]) @ weights)
+
+    def score(self, residual: Array) -> Array:
+        return np.asarray(self.matrix.T @ residual)
+
+    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
+        part = self.matrix if columns is None else self.matrix[:, columns]
+        scaled = part if weights is None else part.multiply(weights[:, None])
+        return np.asarray((part.T @ scaled).toarray())
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """Another design with columns centred and scaled on the fly: (x - center) / scale, never formed.
+
+    Gram matrices of shifted data lose their digits when corrected afterwards, so `gram` centres before it multiplies.
+    """
+
+    inner: Design
+    center: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, inner: Design, row_weights: Array | None = None) -> Standardized:
+        """Weighted mean 0 and variance 1; constant columns keep scale 1."""
+        rows, columns = inner.shape
+        share = np.full(rows, 1.0 / rows) if row_weights is None else row_weights / row_weights.sum()
+        center = inner.score(share)
+        spread = np.array([share @ (inner.block(np.array([j]))[:, 0] - center[j]) ** 2 for j in range(columns)])
+        scale = np.sqrt(spread)
+        return cls(inner, center, np.where(scale > 1e-12 * np.maximum(np.abs(center), 1e-300), scale, 1.0))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
+
+    def block(self, columns: Array | None = None) -> Array:
+        pick = slice(None) if columns is None else columns
+        return np.asarray((self.inner.block(columns) - self.center[pick]) / self.scale[pick])
+
+    def dot(self, columns: Array | None, weights: Array) -> Array:
+        pick = slice(None) if columns is None else columns
+        scaled = (weights.T / self.scale[pick]).T
+        return np.asarray(self.inner.dot(columns, scaled) - self.center[pick] @ scaled)
+
+    def score(self, residual: Array) -> Array:
+        total = residual.sum(axis=0)
+        return np.asarray(((self.inner.score(residual) - np.multiply.outer(self.center, total)).T / self.scale).T)
+
+    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
+        positions = np.arange(self.shape[1]) if columns is None else columns
+        part = self.block(positions)
+        return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Boolean columns packed 64 rows to a word: (columns, words) of uint64, row i at bit i % 64 of word i // 64."""
+
+    words: NDArray[np.uint64]
+    rows: int
+    _cache: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def pack(cls, truth: Array) -> Bits:
+        """From a boolean matrix (rows, columns)."""
+        return cls(pack_rows(np.asarray(truth, dtype=bool).T), len(truth))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, len(self.words)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """True rows per column."""
+        return np.bitwise_count(self.words).sum(axis=1, dtype=np.int64)
+
+    def truth(self, columns: Array | None = None) -> NDArray[np.bool_]:
+        """Boolean matrix (rows, columns)."""
+        return unpack_rows(self.words if columns is None else self.words[columns], self.rows).T
+
+    def joined(self, more: NDArray[np.uint64]) -> Bits:
+        """With more packed columns behind."""
+        return Bits(np.concatenate([self.words, more]), self.rows)
+
+    def fits(self) -> bool:
+        """Small enough to be held as floats once."""
+        return self.rows * len(self.words) * 8 <= BLOCK_BYTES
+
+    def block(self, columns: Array | None = None) -> Array:
+        if not self.fits():
+            return np.ascontiguousarray(self.truth(columns)).astype(np.float64)
+        if "dense" not in self._cache:
+            self._cache["dense"] = np.asfortranarray(self.truth().astype(np.float64))
+        dense = self._cache["dense"]
+        return dense if columns is None else dense[:, columns]
+
+    def chunks(self, columns: Array | None, dtype: Any = np.float64) -> Iterator[tuple[slice, Array]]:
+        """Row blocks of at most BLOCK_BYTES as (rows, floats of rows x columns)."""
+        words = self.words if columns is None else self.words[columns]
+        step = max(1, BLOCK_BYTES // (64 * 8 * max(1, len(words))))
+        for first in range(0, max(1, words.shape[1]), step):
+            rows = slice(64 * first, min(self.rows, 64 * (first + step)))
+            part = unpack_rows(words[:, first : first + step], rows.stop - rows.start)
+            yield rows, part.astype(dtype).T
+
+    def dot(self, columns: Array | None, weights: Array) -> Array:
+        if self.fits():
+            return np.asarray(self.block(columns) @ weights)
+        result = np.empty((self.rows, *weights.shape[1:]))
+        for rows, part in self.chunks(columns):
+            result[rows] = part @ weights
+        return result
+
+    def score(self, residual: Array, columns: Array | None = None) -> Array:
+        if self.fits():
+            return np.asarray(self.block(columns).T @ residual)
+        return np.asarray(sum(part.T @ residual[rows] for rows, part in self.chunks(columns)))
+
+    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
+        if self.fits():
+            part = self.block(columns)
+            return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
+        total: Array = np.zeros(())
+        for rows, part in self.chunks(columns, np.float32):
+            total = total + part.T @ (part if weights is None else weights[rows, None].astype(np.float32) * part)
+        return np.asarray(total, dtype=np.float64)

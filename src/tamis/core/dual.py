@@ -1,0 +1,207 @@
+"""Dual points: made feasible, scaled as well as can be, and rounded to integers.
+
+A free intercept asks that every column of a dual point sums to zero. An integer point does so exactly, and
+then every price is an exact sum of integers: the same on every machine, for every thread count and order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.core.loss import Multinomial, Targets
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """An exactly balanced dual point: `quantum * units`, units integers of (rows, columns)."""
+
+    units: Integers
+    quantum: float
+
+    def pull(self) -> Array:
+        """The point as floats."""
+        return self.units * self.quantum
+
+
+def balanced(targets: Targets, pull: Array) -> Array:
+    """The nearest simple point whose columns sum to zero, still inside the domain of the conjugate."""
+    if isinstance(targets.loss, Multinomial):
+        return _balanced_shares(targets, pull)
+    heavy, light = float(pull[pull > 0].sum()), float(-pull[pull < 0].sum())
+    keep = np.where(pull > 0, min(1.0, light / heavy) if heavy else 1.0, min(1.0, heavy / light) if light else 1.0)
+    return pull * keep
+
+
+def _balanced_shares(targets: Targets, pull: Array) -> Array:
+    """Inside each row, probability moves from classes with too much mass to those with too little."""
+    weight = targets.weight[:, None]
+    share = np.maximum(targets.y - pull / weight, 0.0)
+    have, want = (weight * share).sum(axis=0), (weight * targets.y).sum(axis=0)
+    keep = np.minimum(1.0, want / np.maximum(have, 1e-300))
+    short = np.maximum(want - have, 0.0)
+    moved = (share * (1.0 - keep)).sum(axis=1, keepdims=True)
+    share = share * keep + moved * short / max(short.sum(), 1e-300)
+    return weight * (targets.y - share)
+
+
+def integer_point(targets: Targets, pull: Array, bits: int) -> DualPoint:
+    """Round a balanced point toward zero to `bits` bits and balance it again by unit steps in row order."""
+    top = float(np.abs(pull).max(initial=0.0))
+    if top == 0.0 or not np.isfinite(top):
+        return DualPoint(np.zeros(pull.shape, dtype=np.int64), 1.0)
+    quantum = top / (2.0**bits - 1.0)
+    units = np.trunc(pull / quantum).astype(np.int64)
+    if isinstance(targets.loss, Multinomial):
+        _balance_rows_and_columns(units, targets.y.argmax(axis=1))
+    else:
+        _balance_column(units[:, 0])
+    return DualPoint(units, quantum)
+
+
+def _balance_column(units: Integers) -> None:
+    """Take single units off the heavier sign, first rows first, until the sum is exactly zero."""
+    while (excess := int(units.sum())) != 0:
+        step = 1 if excess > 0 else -1
+        rows = np.flatnonzero(units * step > 0)[: abs(excess)]
+        units[rows] -= step
+
+
+def _balance_rows_and_columns(units: Integers, label: NDArray[np.intp]) -> None:
+    """Row sums zero by the label's entry; column sums zero by moving units between a row's entries.
+
+    A row holds -(probability mass) off its label and the sum of it on its label. A column with a negative sum
+    has mass to give up in rows of other labels, so units always find a row that may take them.
+    """
+    rows = np.arange(len(units))
+    units[rows, label] = 0
+    units[rows, label] = -units.sum(axis=1)
+    columns = units.shape[1]
+    for high in range(columns):
+        for low in range(columns):
+            excess = min(int(units[:, high].sum()), -int(units[:, low].sum()))
+            if high == low or excess <= 0:
+                continue
+            excess = _move(units, high, low, excess, (label == high) & (units[:, low] < 0), -units[:, low])
+            # any row may pass mass on between two classes that are not its own
+            donors = (label != high) & (label != low) & (units[:, low] < 0)
+            _move(units, high, low, excess, donors, -units[:, low])
+
+
+def _move(units: Integers, high: int, low: int, excess: int, donors: NDArray[np.bool_], room: Integers) -> int:
+    """Move up to `room` units per donor row from column high to column low, first rows first; what is left over."""
+    where = np.flatnonzero(donors)
+    give = np.minimum(np.maximum(excess - np.concatenate([[0], np.cumsum(room[where])[:-1]]), 0), room[where]) if len(where) else where
+    units[where, high] -= give
+    units[where, low] += give
+    return excess - int(give.sum())
+
+
+def best_scale(targets: Targets, pull: Array, norm: float) -> tuple[float, float]:
+    """(dual value, scale t): max over t of dual(t z) - t^2 norm^2 / 2, concave in t. `norm`: any upper bound of the dual norm of z."""
+    top = min(2.0, targets.reach(pull))
+    scale, value = _golden(lambda t: targets.dual(t * pull) - 0.5 * t * t * norm * norm, top)
+    return value, scale
+
+
+def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
+    """The largest dual norm that would still certify `target`: max over t of sqrt(2 (dual(t z) - target)) / t; NaN-safe, 0 if none."""
+    def allowed(t: float) -> float:
+        room = 2.0 * (targets.dual(t * pull) - target)
+        return float(np.sqrt(room)) / t if t > 0 and room > 0 else -1.0 + min(room, 0.0)
+
+    top = min(2.0, targets.reach(pull))
+    return max(0.0, _golden(allowed, top)[1])
+
+
+def _golden(value: Callable[[float], float], top: float) -> tuple[float, float]:
+    """Maximise a quasi-concave function on (0, top]; near 1 first, where the optimum of a good dual point lies."""
+    low, high = 0.8 * min(top, 1.0), min(top, 1.25)
+    best = max(((end, value(end)) for end in {low, min(top, 1.0), high}), key=_by_value)
+    best = max(best, _section(value, low, high), key=_by_value)
+    if best[0] <= low * 1.001:
+        best = max(best, _section(value, 0.0, low), key=_by_value)
+    if best[0] >= high * 0.999 and top > high:
+        best = max(best, _section(value, high, top), (top, value(top)), key=_by_value)
+    return best
+
+
+def _section(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Golden section; the best point it saw."""
+    ratio = (5.0**0.5 - 1.0) / 2.0
+    inner_low, inner_high = high - ratio * (high - low), low + ratio * (high - low)
+    at_low, at_high = value(inner_low), value(inner_high)
+    best = max((inner_low, at_low), (inner_high, at_high), key=_by_value)
+    while high - low > 3e-4 * max(high, 1e-12):  # concave: the value is right to the square of this
+        if at_low < at_high:
+            low, inner_low, at_low = inner_low, inner_high, at_high
+            inner_high = low + ratio * (high - low)
+            at_high = value(inner_high)
+            best = max(best, (inner_high, at_high), key=_by_value)
+        else:
+            high, inner_high, at_high = inner_high, inner_low, at_low
+            inner_low = high - ratio * (high - low)
+            at_low = value(inner_low)
+            best = max(best, (inner_low, at_low), key=_by_value)
+    return best
+
+
+def _by_value(pair: tuple[float, float]) -> float:
+    return pair[1] if pair[1] == pair[1] else -np.inf
+
+
+def constant_model(targets: Targets, columns: int) -> tuple[Array, float]:
+    """(intercepts, objective) of the best model without any piece: what every gain is measured against."""
+    if isinstance(targets.loss, Multinomial) and not np.any(targets.offset):
+        mass = (targets.weight[:, None] * targets.y).sum(axis=0)
+        level = np.log(np.maximum(mass / mass.sum(), 1e-300))
+        level -= level.mean()
+    elif columns == 1:
+        level = np.array([_flat_level(targets)])
+    else:
+        level = _newton_levels(targets, columns)
+    return level, targets.value(np.broadcast_to(level, (len(targets.y), columns)))
+
+
+def _flat_level(targets: Targets) -> float:
+    """Where the summed gradient changes sign; brackets by doubling, then Brent."""
+    from scipy.optimize import brentq
+
+    rows = np.zeros_like(targets.y)
+
+    def slope(level: float) -> float:
+        return -float(targets.pull(rows + level).sum())
+
+    low, high, width = -1.0, 1.0, 1.0
+    while slope(low) > 0 and width < 1e12:
+        width, low = 2 * width, low - width
+    while slope(high) < 0 and width < 1e12:
+        width, high = 2 * width, high + width
+    if slope(low) * slope(high) >= 0:
+        return low if abs(slope(low)) < abs(slope(high)) else high
+    level: Any = brentq(slope, low, high, xtol=1e-13, rtol=1e-13, maxiter=200)
+    candidates = (level, round(level, 9), low, high)
+    return float(min(candidates, key=lambda at: targets.value(rows + at)))
+
+
+def _newton_levels(targets: Targets, columns: int) -> Array:
+    """Intercepts of several columns with offsets, by damped Newton."""
+    level, rows = np.zeros(columns), len(targets.y)
+    value = targets.value(np.broadcast_to(level, (rows, columns)))
+    for _ in range(100):
+        score = np.broadcast_to(level, (rows, columns))
+        step = np.linalg.lstsq(targets.curvature(score).sum(axis=0) + 1e-12 * np.eye(columns), targets.pull(score).sum(axis=0), rcond=None)[0]
+        size = 1.0
+        while (new := targets.value(np.broadcast_to(level + size * step, (rows, columns)))) > value and size > 1e-9:
+            size *= 0.5
+        if new > value - 1e-15 * abs(value):
+            break
+        level, value = level + size * step, new
+    return np.asarray(level)

@@ -1,0 +1,328 @@
+"""Losses: value, gradient, curvature, conjugate and link, vectorised over rows and score columns.
+
+Targets are encoded once, as a (rows, columns) array: +-1 for margins, numbers for regression, one-hot rows
+for several classes. Weights `s` are positive, one per row, and multiply the loss inside the conjugate too, so
+that for every u:  value(eta, y, s) + conjugate(u, y, s) >= sum(u * eta), with equality at the gradient.
+Adding a loss is one class here and one line in LOSSES; the registry-wide tests then run on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr, expit, xlogy
+
+Array = NDArray[np.float64]
+DOMAIN_SLACK = 1e-12  # relative; conjugates forgive rounding at the edge of their domain, never more
+
+
+class Loss(Protocol):
+    """What a solver may ask of a loss; arrays are (rows, columns), weights (rows,)."""
+
+    name: ClassVar[str]
+    smooth: ClassVar[bool]
+
+    def value(self, eta: Array, y: Array, s: Array) -> float: ...
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array: ...
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array: ...
+    def conjugate(self, u: Array, y: Array, s: Array) -> float: ...
+    def reach(self, u: Array, y: Array, s: Array) -> float: ...
+
+
+def _total(s: Array, each: Array) -> float:
+    return float(np.dot(s, each[:, 0]))
+
+
+@dataclass(frozen=True)
+class Squared:
+    """Half the squared error."""
+
+    name: ClassVar[str] = "squared"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        return 0.5 * _total(s, (y - eta) ** 2)
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return s[:, None] * (eta - y)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        return np.broadcast_to(s[:, None], eta.shape)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        return float((u * y + u * u / (2.0 * s[:, None])).sum())
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return float("inf")
+
+
+@dataclass(frozen=True)
+class Huber:
+    """Squared within `delta`, linear beyond: errors larger than delta pull with constant force."""
+
+    delta: float = 1.345
+    name: ClassVar[str] = "huber"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        error = np.abs(y - eta)
+        near = np.minimum(error, self.delta)
+        return _total(s, near * (error - 0.5 * near))
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return s[:, None] * np.clip(eta - y, -self.delta, self.delta)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        return s[:, None] * (np.abs(y - eta) <= self.delta)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        limit = self.delta * s[:, None]
+        if np.any(np.abs(u) > limit * (1 + DOMAIN_SLACK)):
+            return float("inf")
+        return float((u * y + u * u / (2.0 * s[:, None])).sum())
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(self.delta * s[:, None], np.abs(u))
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """exp(eta) - y eta: counts with a log link."""
+
+    name: ClassVar[str] = "poisson"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        with np.errstate(over="ignore"):
+            return _total(s, np.exp(eta) - y * eta)
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return s[:, None] * (np.exp(eta) - y)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return s[:, None] * np.exp(eta)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        rate = y + u / s[:, None]
+        if np.any(rate < -DOMAIN_SLACK * (1 + y)):
+            return float("inf")
+        rate = np.maximum(rate, 0.0)
+        return _total(s, xlogy(rate, rate) - rate)
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(s[:, None] * y, -u)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """log(1 + exp(-y eta)) with y = +-1."""
+
+    name: ClassVar[str] = "logistic"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        return _total(s, np.logaddexp(0.0, -y * eta))
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return -s[:, None] * y * expit(-y * eta)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        share = expit(eta)
+        return s[:, None] * np.maximum(share * (1.0 - share), 1e-12)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        share = -u * y / s[:, None]
+        if np.any(share < -DOMAIN_SLACK) or np.any(share > 1 + DOMAIN_SLACK):
+            return float("inf")
+        share = np.clip(share, 0.0, 1.0)
+        return -_total(s, entr(share) + entr(1.0 - share))
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(s[:, None], -u * y)
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """Half the square of max(0, 1 - y eta)."""
+
+    name: ClassVar[str] = "squared_hinge"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        return 0.5 * _total(s, np.maximum(0.0, 1.0 - y * eta) ** 2)
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return -s[:, None] * y * np.maximum(0.0, 1.0 - y * eta)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        return s[:, None] * (y * eta < 1.0)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        pull = -u * y
+        if np.any(pull < -DOMAIN_SLACK * s[:, None]):
+            return float("inf")
+        return -float((pull - pull * pull / (2.0 * s[:, None])).sum())
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return float("inf")
+
+
+@dataclass(frozen=True)
+class SmoothedHinge:
+    """The hinge with its corner rounded over `width`; only ever used to find a dual point of the true hinge."""
+
+    width: float = 1.0
+    name: ClassVar[str] = "smoothed_hinge"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        short = np.maximum(1.0 - y * eta, 0.0)
+        near = np.minimum(short, self.width)
+        return _total(s, near * (short - 0.5 * near) / self.width)
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return -s[:, None] * y * np.clip((1.0 - y * eta) / self.width, 0.0, 1.0)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        share = (1.0 - y * eta) / self.width
+        return s[:, None] * ((share > 0) & (share < 1)) / self.width
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        pull = -u * y
+        if np.any(pull < -DOMAIN_SLACK * s[:, None]) or np.any(pull > s[:, None] * (1 + DOMAIN_SLACK)):
+            return float("inf")
+        return -float((pull - 0.5 * self.width * pull * pull / s[:, None]).sum())
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(s[:, None], -u * y)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """max(0, 1 - y eta); solvers work on `smoothed(width)` and certify the true hinge."""
+
+    name: ClassVar[str] = "hinge"
+    smooth: ClassVar[bool] = False
+
+    def smoothed(self, width: float) -> SmoothedHinge:
+        """The loss a Newton step may work on; within width / 2 of the hinge per unit weight."""
+        return SmoothedHinge(width)
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        return _total(s, np.maximum(0.0, 1.0 - y * eta))
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return -s[:, None] * y * (y * eta < 1.0)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        return np.zeros_like(eta)
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        pull = -u * y
+        if np.any(pull < -DOMAIN_SLACK * s[:, None]) or np.any(pull > s[:, None] * (1 + DOMAIN_SLACK)):
+            return float("inf")
+        return -float(pull.sum())
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(s[:, None], -u * y)
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """logsumexp(eta) - eta_label, one column per class, y one-hot."""
+
+    name: ClassVar[str] = "multinomial"
+    smooth: ClassVar[bool] = True
+
+    def value(self, eta: Array, y: Array, s: Array) -> float:
+        top = eta.max(axis=1, keepdims=True)
+        log_sum = np.log(np.exp(eta - top).sum(axis=1)) + top[:, 0]
+        return float(np.dot(s, log_sum - (eta * y).sum(axis=1)))
+
+    def shares(self, eta: Array) -> Array:
+        """Class probabilities."""
+        raised = np.exp(eta - eta.max(axis=1, keepdims=True))
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    def gradient(self, eta: Array, y: Array, s: Array) -> Array:
+        return s[:, None] * (self.shares(eta) - y)
+
+    def curvature(self, eta: Array, y: Array, s: Array) -> Array:
+        share = self.shares(eta)
+        columns = share.shape[1]
+        return s[:, None, None] * (share[:, :, None] * (np.eye(columns)[None] - share[:, None, :]))
+
+    def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        share = y + u / s[:, None]
+        if np.any(share < -DOMAIN_SLACK) or np.any(np.abs(u.sum(axis=1)) > 1e-9 * s):
+            return float("inf")
+        return -float(np.dot(s, entr(np.maximum(share, 0.0)).sum(axis=1)))
+
+    def reach(self, u: Array, y: Array, s: Array) -> float:
+        return _smallest_ratio(np.broadcast_to(s[:, None], u.shape) * y, -u * y)
+
+
+def _smallest_ratio(limit: Array, pull: Array) -> float:
+    """The largest factor that keeps pull <= limit where pull is positive."""
+    positive = pull > 0
+    if not np.any(positive):
+        return float("inf")
+    return float((np.broadcast_to(limit, pull.shape)[positive] / pull[positive]).min())
+
+
+LOSSES: dict[str, type[Any]] = {
+    "squared": Squared,
+    "huber": Huber,
+    "poisson": Poisson,
+    "logistic": Logistic,
+    "squared_hinge": SquaredHinge,
+    "hinge": Hinge,
+    "multinomial": Multinomial,
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """A loss with its data: encoded y, weights already multiplied by the knob, offsets, and a constant.
+
+    The constant carries what row compression took out of the objective (the spread within merged rows).
+    """
+
+    loss: Any
+    y: Array
+    weight: Array
+    offset: Array
+    constant: float = field(default=0.0)
+
+    def value(self, score: Array) -> float:
+        """Weighted loss of scores (offset not included in them)."""
+        return self.loss.value(score + self.offset, self.y, self.weight) + self.constant
+
+    def pull(self, score: Array) -> Array:
+        """The dual point at these scores: minus the gradient."""
+        return -self.loss.gradient(score + self.offset, self.y, self.weight)
+
+    def curvature(self, score: Array) -> Array:
+        """Second derivative per row."""
+        return np.asarray(self.loss.curvature(score + self.offset, self.y, self.weight))
+
+    def dual(self, pull: Array) -> float:
+        """What the dual point is worth before the norm is paid: minus the conjugate, minus the offsets' share."""
+        return -self.loss.conjugate(-pull, self.y, self.weight) - float((pull * self.offset).sum()) + self.constant
+
+    def reach(self, pull: Array) -> float:
+        """How far the dual point can be stretched and stay in the domain."""
+        return self.loss.reach(-pull, self.y, self.weight)
+
+    def at(self, factor: float) -> Targets:
+        """The same data with weights multiplied."""
+        return Targets(self.loss, self.y, self.weight * factor, self.offset, self.constant * factor)
+
+    def with_loss(self, loss: Any) -> Targets:
+        """The same data under another loss."""
+        return Targets(loss, self.y, self.weight, self.offset, self.constant)

@@ -1,0 +1,229 @@
+"""The problem on a held set: minimise Omega(F)^2 / 2 + loss over the held conjunctions, to a certified gap.
+
+Each round replaces the loss by its second-order model at the current scores (one Gram matrix), minimises
+Omega^2 / 2 + model by majorise-minimise steps that never touch the rows, and searches along the way to that
+minimum on the true objective, which therefore never rises. The dual norm on the held set tells when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv
+
+from tamis.core.dual import balanced, best_scale
+from tamis.core.loss import Targets
+from tamis.core.structure import Held
+from tamis.solvers.norm import first_eta, inverse_curvature, omega, polish, pulls, row_sizes
+
+Floats = NDArray[np.float64]
+EFFECTIVE = 1e-5  # atoms below this share of the largest weight follow from their pull, outside the linear system
+DENSE_CLASSES = 600  # up to this many unknowns several columns share one Newton system
+HINGE_START, HINGE_SHRINK, HINGE_LAST = 2.0, 0.4, 1e-6
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights on a held set with their objective, and the best dual point met on the way."""
+
+    weights: Floats
+    intercept: Floats
+    value: float
+    norm: float
+    pull: Floats
+    eta: Floats
+    bound: float
+    rounds: int = 0
+
+
+def objective(held: Held, targets: Targets, weights: Floats, intercept: Floats, rho: float) -> tuple[float, float]:
+    """(objective, Omega)."""
+    norm = omega(held, weights, rho)
+    return 0.5 * norm * norm + targets.value(held.columns.dot(None, weights) + intercept), norm
+
+
+def solve_reduced(
+    held: Held, targets: Targets, start: tuple[Floats, Floats], rho: float, slack: Callable[[float], float], *,
+    eta: Floats | None = None, stop: Callable[[], bool] | None = None, rounds: int = 200,
+) -> Point:  # fmt: skip
+    """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
+    weights, intercept = start
+    score = held.columns.dot(None, weights) + intercept
+    width, best, stuck = HINGE_START, None, 0
+    for done in range(rounds):
+        work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width))
+        pull = work.pull(score)
+        best, here = _certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho)
+        best, eta = replace(best, rounds=done), best.eta
+        gap = best.value - best.bound
+        if gap <= slack(best.value) or (stop is not None and stop()):
+            break
+        moved = _newton_round(held, work, weights, intercept, score, pull, rho)
+        stuck = 0 if moved is not None else stuck + 1
+        weights, intercept, score = (weights, intercept, score) if moved is None else moved
+        if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
+            width, stuck = max(width * HINGE_SHRINK, HINGE_LAST), 0
+        if stuck > 2:
+            break
+    assert best is not None
+    return best
+
+
+def _certified(
+    held: Held, targets: Targets, work: Targets, model: tuple[Floats, Floats, Floats], pull: Floats, eta: Floats | None,
+    best: Point | None, rho: float,
+) -> tuple[Point, float]:  # fmt: skip
+    """The better of the best point so far and this one, primal and dual sides judged apart; and the gap of the smoothed problem."""
+    weights, intercept, score = model
+    norm = omega(held, weights, rho)
+    value = 0.5 * norm * norm + targets.value(score)
+    feasible = balanced(targets, pull)
+    force = pulls(held, held.columns.score(feasible))
+    guess = first_eta(held, row_sizes(weights), rho)
+    eta = guess if eta is None or len(eta) != len(guess) else 0.5 * (eta / eta.sum() + guess)
+    limit, eta = polish(held, force, eta, rho)
+    bound = best_scale(targets, feasible, limit)[0]
+    here = value - bound
+    if work is not targets:
+        here = 0.5 * norm * norm + work.value(score) - best_scale(work, feasible, limit)[0]
+    primal = (weights, intercept, value, norm) if best is None or value <= best.value else (best.weights, best.intercept, best.value, best.norm)
+    dual = (feasible, eta, bound) if best is None or not bound <= best.bound else (best.pull, best.eta, best.bound)
+    return Point(*primal, *dual), here
+
+
+def _newton_round(
+    held: Held, work: Targets, weights: Floats, intercept: Floats, score: Floats, pull: Floats, rho: float
+) -> tuple[Floats, Floats, Floats] | None:
+    """One model, its minimum, and a search toward it; None when the objective no longer falls."""
+    size = row_sizes(weights)
+    if not size.max(initial=0.0) > 0:
+        size = np.where(held.silent, 0.0, 1e-3 / held.cost)
+    force = held.columns.score(pull)
+    inverse = inverse_curvature(held, size, rho)
+    follow = _signed(held, inverse[:, None] * force)
+    active = np.flatnonzero((np.maximum(size, row_sizes(follow)) > EFFECTIVE * size.max()) & ~held.silent)
+    target = follow.copy()
+    model = _Model.of(held, work, weights, intercept, score, pull, force, active)
+    target[active], level = model.minimise(held, size, row_sizes(follow), rho)
+    return _search(held, work, (weights, intercept, score), (target - weights, level - intercept), rho)
+
+
+def _signed(held: Held, weights: Floats) -> Floats:
+    """Weights of the wrong sign put to zero."""
+    if not held.sign.any():
+        return weights
+    return np.where((held.sign == 0)[:, None] | (held.sign[:, None] * weights > 0), weights, 0.0)
+
+
+def _search(
+    held: Held, work: Targets, model: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], rho: float
+) -> tuple[Floats, Floats, Floats] | None:
+    """Halve the step until the objective falls."""
+    weights, intercept, score = model
+    slope = held.columns.dot(None, move[0]) + move[1]
+    now = 0.5 * omega(held, weights, rho) ** 2 + work.value(score)
+    step = 1.0
+    while step > 1e-6:
+        new = 0.5 * omega(held, weights + step * move[0], rho) ** 2 + work.value(score + step * slope)
+        if new < now - 1e-15 * abs(now):
+            return weights + step * move[0], intercept + step * move[1], score + step * slope
+        step *= 0.5 if step > 0.1 else 0.25
+    return None
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The second-order model of the loss in the active weights and the intercepts: x' M x / 2 - c' x.
+
+    Unknowns are ordered class by class, each class's active weights followed by its intercept. `blocks` holds
+    one matrix for all classes, or one per class when they are too many to share a system (a majoriser then).
+    """
+
+    active: NDArray[np.intp]
+    blocks: list[Floats]
+    right: list[Floats]
+    columns: int
+
+    @classmethod
+    def of(
+        cls, held: Held, work: Targets, weights: Floats, intercept: Floats, score: Floats, pull: Floats, force: Floats,
+        active: NDArray[np.intp],
+    ) -> _Model:  # fmt: skip
+        curvature = work.curvature(score)
+        columns = weights.shape[1]
+        now = np.concatenate([weights[active], intercept[None]])
+        slope = np.concatenate([force[active], pull.sum(axis=0)[None]])
+        if columns == 1:
+            matrix = _bordered_gram(held, active, curvature[:, 0])
+            return cls(active, [matrix], [matrix @ now[:, 0] + slope[:, 0]], 1)
+        if len(now) * columns > DENSE_CLASSES:
+            matrices = [_bordered_gram(held, active, np.ascontiguousarray(curvature[:, k, k])) for k in range(columns)]
+            return cls(active, matrices, [m @ now[:, k] + slope[:, k] for k, m in enumerate(matrices)], columns)
+        size = len(now)
+        matrix = np.empty((columns * size, columns * size))
+        for a in range(columns):
+            for b in range(a + 1):
+                block = _bordered_gram(held, active, np.ascontiguousarray(curvature[:, a, b]))
+                matrix[a * size : (a + 1) * size, b * size : (b + 1) * size] = block
+                matrix[b * size : (b + 1) * size, a * size : (a + 1) * size] = block
+        return cls(active, [matrix], [matrix @ now.T.ravel() + slope.T.ravel()], columns)
+
+    def minimise(self, held: Held, size: Floats, others: Floats, rho: float, steps: int = 30) -> tuple[Floats, Floats]:
+        """Majorise-minimise on the model; `others` are the sizes of the atoms outside the system."""
+        size = size.copy()
+        idle = np.ones(len(size), dtype=bool)
+        idle[self.active] = False
+        size[idle] = others[idle]
+        sign = held.sign[self.active]
+        for _ in range(steps):
+            root = np.sqrt(inverse_curvature(held, size, rho)[self.active])
+            solution = self._solve(root, sign)
+            new = row_sizes(solution[:-1])
+            change = np.abs(new - size[self.active]).max(initial=0.0)
+            size[self.active] = new
+            if change <= 1e-3 * new.max(initial=0.0):
+                break
+        return solution[:-1], solution[-1]
+
+    def _solve(self, root: Floats, sign: NDArray[np.int8]) -> Floats:
+        """The majoriser's minimum, (active + 1, columns); wrong-signed weights are dropped and the rest solved again."""
+        for _ in range(4):
+            scale = np.concatenate([root, [1.0]])
+            ridge = np.concatenate([np.ones(len(root)), [0.0]])
+            shared = len(self.blocks) == 1
+            repeat = self.columns if shared else 1
+            parts = [_positive_solve(block, right, np.tile(scale, repeat), np.tile(ridge, repeat)) for block, right in zip(self.blocks, self.right, strict=True)]
+            solution = (parts[0] if shared else np.concatenate(parts)).reshape(self.columns, -1).T
+            wrong = (sign != 0) & (sign * solution[:-1, 0] < 0) & (root > 0)
+            if not wrong.any():
+                return solution
+            root = np.where(wrong, 0.0, root)
+        return np.concatenate([_drop_wrong(solution[:-1], sign), solution[-1:]])
+
+
+def _drop_wrong(weights: Floats, sign: NDArray[np.int8]) -> Floats:
+    return np.where((sign == 0)[:, None] | (sign[:, None] * weights >= 0), weights, 0.0)
+
+
+def _bordered_gram(held: Held, active: NDArray[np.intp], curvature: Floats) -> Floats:
+    """Gram matrix of the active columns and a column of ones under row weights."""
+    size = len(active)
+    matrix = np.empty((size + 1, size + 1))
+    matrix[:size, :size] = held.columns.gram(active, curvature)
+    matrix[:size, size] = matrix[size, :size] = held.columns.score(curvature)[active]
+    matrix[size, size] = curvature.sum()
+    return matrix
+
+
+def _positive_solve(matrix: Floats, right: Floats, scale: Floats, ridge: Floats) -> Floats:
+    """x = scale * y with (ridge + scale matrix scale) y = scale right; a whisper of ridge keeps it positive definite."""
+    system = scale[:, None] * matrix * scale
+    diagonal = np.einsum("ii->i", system)
+    diagonal += ridge + 1e-10 * max(float(np.abs(diagonal).max(initial=0.0)), 1e-300) * (ridge == 0)
+    _, solution, failed = dposv(system, scale * right, lower=1, overwrite_a=1)
+    if failed:
+        solution = np.linalg.lstsq(scale[:, None] * matrix * scale + np.diag(ridge), scale * right, rcond=None)[0]
+    return np.asarray(scale * solution)

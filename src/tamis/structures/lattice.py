@@ -1,0 +1,245 @@
+"""The lattice of free conjunctions of literals, priced without ever being listed.
+
+An atom is the sorted tuple of its literals' positions. It belongs to the lattice when it has at most
+`max_length` literals, covers enough rows, and is free: no proper subset covers the same rows. All three pass
+on to subsets, so the lattice is closed downward. Its price is d0 * product of its literals' costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.core.design import Bits
+from tamis.core.dual import DualPoint
+from tamis.core.structure import Atom, Held, Priced
+from tamis.kernels.dispatch import RowValues, conjunction_sums
+from tamis.kernels.reference import conjunction_words
+from tamis.structures.tails import TailSearch, TailSpace
+
+
+class ConjunctionLattice:
+    """Conjunctions of packed literals, with their order, their prices and the search over all of them.
+
+    Parameters
+    ----------
+    literals : Bits
+        Packed truth of each literal; every row must have positive weight.
+    rho : float
+        Exponent of the norm inside a tail, in (1, 2].
+    growth : ndarray
+        Per literal, the factor by which it makes a conjunction dearer.
+    max_length : int or None
+        Longest conjunction; None: any.
+    names : sequence of str
+        What the literals are called.
+    row_units : ndarray of int or None, min_units : int
+        Integer row weights and the smallest weighted support in the same units; 0 asks for one covered row.
+    silent : sequence of int
+        Literals whose own length-1 conjunction must keep weight zero (they still stand in longer ones).
+    sign : ndarray of int8 or None
+        Per literal 0, or the only sign of a conjunction that holds it; mixed signs exclude a conjunction.
+    """
+
+    def __init__(
+        self, literals: Bits, *, rho: float, growth: NDArray[np.float64], max_length: int | None = None, names: Sequence[str] = (),
+        row_units: NDArray[np.int64] | None = None, min_units: int = 0, silent: Sequence[int] = (),
+        sign: NDArray[np.int8] | None = None, threads: int = 1,
+    ) -> None:  # fmt: skip
+        self.literals, self.rho, self.growth, self.names = literals, float(rho), np.asarray(growth, dtype=float), tuple(names)
+        self.rows, self.size = literals.shape
+        self.max_length = self.size if max_length is None else min(int(max_length), self.size)
+        self.row_units, self.min_units, self.threads = row_units, int(min_units), threads
+        self.silent = frozenset(int(k) for k in silent)
+        self.sign = np.zeros(self.size, dtype=np.int8) if sign is None else np.asarray(sign, dtype=np.int8)
+        self.exponent = self.rho / (self.rho - 1.0)
+        self._seen: set[Atom] = set()
+        self._sources: dict[Atom, int] = {}  # minimal atoms outside the held ones, with their support
+        self._held: tuple[Atom, ...] = ()
+
+    # ---- what atoms are -------------------------------------------------------------------------------
+    def name(self, atom: Atom) -> str:
+        """The conjunction in words."""
+        return " AND ".join(self.names[k] for k in atom) or "always"
+
+    def describe(self) -> str:
+        """The whole space, in words."""
+        length = "any length" if self.max_length >= self.size else f"up to {self.max_length}"
+        if self.max_length == 1:
+            return f"single conditions out of {self.size}"
+        return f"all conjunctions of {length} of {self.size} conditions"
+
+    def columns(self, atoms: Sequence[Atom]) -> Bits:
+        """Packed truth of conjunctions."""
+        words = conjunction_words(self.literals.words, padded(atoms))
+        tail = self.rows % 64
+        if tail:
+            words[:, -1] &= np.uint64((1 << tail) - 1)
+        return Bits(words, self.rows)
+
+    def cost(self, atom: Atom) -> float:
+        """d: how dear an atom is."""
+        return float(np.prod(self.growth[list(atom)]))
+
+    def atom_sign(self, atom: Atom) -> int:
+        """The only sign its weight may have, 0 for any."""
+        return int(np.sign(self.sign[list(atom)].sum())) if atom else 0
+
+    # ---- held sets ------------------------------------------------------------------------------------
+    def root(self) -> Held:
+        """Only the empty conjunction, whose weight the free intercept makes zero."""
+        self._seen, self._sources, self._held = set(), {}, ()
+        empty: Atom = ()
+        zero = np.zeros(1, dtype=np.intp)
+        held = Held((empty,), {empty: 0}, self.columns([empty]), zero, zero, np.ones(1), np.ones(1, dtype=bool), np.zeros(1, dtype=np.int8))
+        self._note(held, [empty])
+        return held
+
+    def grow(self, held: Held, newcomers: Sequence[Atom]) -> Held:
+        """Add atoms whose proper subsets are all held (or among the newcomers)."""
+        fresh = sorted((atom for atom in newcomers if atom not in held.index), key=lambda atom: (len(atom), atom))
+        index = dict(held.index)
+        ancestor, owner = [], []
+        for atom in fresh:
+            mine = index[atom] = len(index)
+            below = [index[part] for size in range(len(atom) + 1) for part in combinations(atom, size)]
+            ancestor += below
+            owner += [mine] * len(below)
+        grown = Held(
+            (*held.atoms, *fresh), index, held.columns.joined(self.columns(fresh).words),
+            np.concatenate([held.ancestor, np.array(ancestor, dtype=np.intp)]), np.concatenate([held.owner, np.array(owner, dtype=np.intp)]),
+            np.concatenate([held.cost, [self.cost(atom) for atom in fresh]]),
+            np.concatenate([held.silent, [len(atom) == 1 and atom[0] in self.silent for atom in fresh]]),
+            np.concatenate([held.sign, np.array([self.atom_sign(atom) for atom in fresh], dtype=np.int8)]),
+        )  # fmt: skip
+        self._note(grown, fresh)
+        return grown
+
+    def hold(self, atoms: Sequence[Atom]) -> Held:
+        """A held set from scratch, in the given order (as a journal or a model file kept it)."""
+        held = self.root()
+        rest = [atom for atom in atoms if atom]
+        if not rest:
+            return held
+        held = self.grow(held, rest)
+        if held.atoms[1:] == tuple(rest):
+            return held
+        # grow sorts newcomers; a resumed fit needs the very order in which they once joined
+        return self._reordered(held, [(), *rest])
+
+    def _reordered(self, held: Held, atoms: list[Atom]) -> Held:
+        move = np.array([held.index[atom] for atom in atoms])
+        place = np.argsort(move)
+        index = {atom: i for i, atom in enumerate(atoms)}
+        order = np.lexsort((np.arange(len(held.owner)), place[held.owner]))
+        return Held(
+            tuple(atoms), index, Bits(held.columns.words[move], held.columns.rows), place[held.ancestor][order], place[held.owner][order],
+            held.cost[move], held.silent[move], held.sign[move],
+        )  # fmt: skip
+
+    def restrict(self, held: Held, keep: Sequence[int]) -> tuple[Held, NDArray[np.intp]]:
+        """The closure of some held atoms, all others' weights being zero; and where its atoms stood."""
+        wanted = {part for i in keep for size in range(len(held.atoms[i]) + 1) for part in combinations(held.atoms[i], size)}
+        atoms = [atom for atom in held.atoms if atom in wanted or not atom]
+        move = np.array([held.index[atom] for atom in atoms], dtype=np.intp)
+        place = np.full(len(held), -1, dtype=np.intp)
+        place[move] = np.arange(len(move))
+        inside = (place[held.owner] >= 0) & (place[held.ancestor] >= 0)
+        kept = set(keep)
+        silent = held.silent[move] | np.array([int(i) not in kept for i in move])
+        small = Held(
+            tuple(atoms), {atom: i for i, atom in enumerate(atoms)}, Bits(held.columns.words[move], held.columns.rows),
+            place[held.ancestor[inside]], place[held.owner[inside]], held.cost[move], silent, held.sign[move],
+        )  # fmt: skip
+        return small, move
+
+    # ---- minimal atoms outside ------------------------------------------------------------------------
+    def _note(self, held: Held, fresh: Sequence[Atom]) -> None:
+        """Keep the list of sources up to date: atoms not held whose proper subsets all are."""
+        if () in fresh:
+            self._admit(held, [(k,) for k in range(self.size)])
+        single = [atom[0] for atom in held.atoms if len(atom) == 1]
+        candidates = set()
+        for atom in fresh:
+            self._sources.pop(atom, None)
+            if not 0 < len(atom) < self.max_length:
+                continue
+            if len(atom) == 1:
+                candidates.update(tuple(sorted((atom[0], k))) for k in single if k != atom[0])
+            else:
+                for k in single:
+                    if k not in atom:
+                        candidates.add(tuple(sorted((*atom, k))))
+        fits = [t for t in candidates if t not in self._seen and t not in held.index and all(t[:j] + t[j + 1 :] in held.index for j in range(len(t)))]
+        self._admit(held, sorted(fits, key=lambda atom: (len(atom), atom)))
+        self._held = held.atoms
+
+    def _admit(self, held: Held, atoms: Sequence[Atom]) -> None:
+        """Of candidates whose parents are all held, keep those the lattice has: enough support, free, one sign."""
+        self._seen.update(atoms)
+        if self.sign.any():
+            atoms = [atom for atom in atoms if abs(self.sign[list(atom)].sum()) == np.abs(self.sign[list(atom)]).sum()]
+        counts = held.columns.counts
+        for first in range(0, len(atoms), step := max(1, 2**23 // self.literals.words.shape[1])):
+            part = atoms[first : first + step]
+            columns = self.columns(part)
+            enough = columns.counts > 0 if not self.min_units else np.asarray(columns.score(self.row_units)) >= self.min_units  # type: ignore[arg-type]
+            for atom, support, large in zip(part, columns.counts.tolist(), enough.tolist(), strict=True):
+                free = all(counts[held.index[atom[:j] + atom[j + 1 :]]] > support for j in range(len(atom)))
+                if large and free:
+                    self._sources[atom] = support
+
+    # ---- pricing --------------------------------------------------------------------------------------
+    def price(self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None) -> Priced:
+        """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
+        if held.atoms != self._held:
+            self.hold(held.atoms)
+        sources = list(self._sources)
+        if not sources:
+            return Priced((), np.zeros(0), 0.0, 0)
+        search = self._search(point, sources, floor)
+        upper = search.run(stop)
+        low = floor * search.known ** (1.0 / self.exponent)
+        high = floor * upper ** (1.0 / self.exponent)
+        violates = ~(high <= floor)
+        order = sorted(np.flatnonzero(violates), key=lambda i: (-low[i], len(sources[i]), sources[i]))[:count]
+        bound = float(high.max(initial=0.0)) if not np.isnan(high).any() else float("inf")
+        return Priced(tuple(sources[i] for i in order), low[order], bound, search.looked + len(sources))
+
+    def _search(self, point: DualPoint, sources: list[Atom], floor: float) -> TailSearch:
+        """Row sums of every source, and the search over their tails set up."""
+        groups = [np.maximum(point.units, 0).T, np.maximum(-point.units, 0).T]
+        if self.min_units:
+            groups.append(self.row_units[None])  # type: ignore[index]
+        columns = point.units.shape[1]
+        space = TailSpace(
+            self.literals.words, self.rows, self.exponent, 1.0 / (1.0 + self.growth), self.max_length, self.sign,
+            RowValues(np.ascontiguousarray(np.concatenate(groups))), columns, self.min_units, self.threads,
+        )  # fmt: skip
+        parents: dict[Atom, list[int]] = {}
+        for i, atom in enumerate(sources):
+            parents.setdefault(atom[:-1], []).append(i)
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in parents.values()])])
+        order = np.array([i for rows in parents.values() for i in rows])
+        last = np.array([sources[i][-1] for i in order])
+        support, sums = conjunction_sums(self.literals.words, self.rows, padded(list(parents)), starts, last, space.values, self.threads)
+        support[order], sums[order] = support.copy(), sums.copy()
+        sign = np.array([self.atom_sign(atom) for atom in sources]) if self.sign.any() else np.zeros(len(sources), dtype=np.int64)
+        net, largest = space.measures(sums, sign)
+        net = np.where([len(atom) == 1 and atom[0] in self.silent for atom in sources], 0.0, net)
+        scale = floor / point.quantum * np.array([self.cost(atom) for atom in sources])
+        with np.errstate(over="ignore"):
+            search = TailSearch(space, sources, scale, (net / scale) ** self.exponent)
+        search.begin(support, largest)
+        return search
+
+
+def padded(atoms: Sequence[Atom]) -> NDArray[np.int64]:
+    """Atoms as rows of literal positions, filled up with -1."""
+    table = np.full((len(atoms), max(map(len, atoms), default=0)), -1, dtype=np.int64)
+    for i, atom in enumerate(atoms):
+        table[i, : len(atom)] = atom
+    return table

@@ -1,0 +1,236 @@
+"""Bounds over whole tails of the conjunction lattice: how heavy can everything below a node be?
+
+For a source t (a minimal conjunction outside the held set) the certificate needs
+
+    N(t) = ( sum over w below t of ( |G_w| / (d_t * prod of (1 + c_k) over w minus t) )^rho' )^(1/rho')
+
+Each N(t) lies in an interval: what has been looked at, plus a bound on the rest. Below a node u no |G_w| exceeds
+S(u), the larger of its positive and negative row sums, and how many extensions there are is a closed sum. All
+intervals are refined together, the heaviest unknown first, until each is decided against the threshold; each
+refinement is one batched kernel call. Everything is in units of threshold * d_t, raised to rho'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.kernels.dispatch import RowValues, conjunction_sums
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BATCH_PAIRS = 200_000
+EXACT_DEPTH = 8  # deeper counts use the uncapped product, an upper bound of them
+
+
+@dataclass(frozen=True)
+class TailSpace:
+    """What the lattice looks like below any node."""
+
+    literals: NDArray[np.uint64]
+    rows: int
+    exponent: float
+    shrink: Floats  # per literal: 1 / (1 + c_k)
+    max_length: int
+    sign: NDArray[np.int8]  # per literal: 0, or the only sign a weight below it may have
+    values: RowValues  # positive parts per column, negative parts per column, then row weights if any
+    columns: int
+    min_weight: int  # smallest weighted support (units of the last group), 0: any covered row
+    threads: int = 1
+
+    def later_count(self, shrink: Floats, depth: Integers) -> Floats:
+        """(rows, extensions): how much all non-empty sets of the extensions behind each position weigh, `depth` (rows,) deep."""
+        weight = shrink**self.exponent
+        behind = np.zeros_like(weight)
+        deepest = int(depth.max(initial=0))
+        for level in range(1, min(deepest, EXACT_DEPTH) + 1):
+            terms = weight * (1.0 + behind)
+            sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1] - terms
+            behind = np.where((depth >= level)[:, None], np.maximum(sums, 0.0), behind)
+        if deepest > EXACT_DEPTH:
+            logs = np.log1p(weight)
+            product = np.expm1(np.maximum(np.cumsum(logs[:, ::-1], axis=1)[:, ::-1] - logs, 0.0))
+            behind = np.where((depth > EXACT_DEPTH)[:, None], product, behind)
+        return behind * (1.0 + 1e-12)
+
+    def all_count(self, depth: int) -> float:
+        """How much all non-empty sets of at most `depth` literals weigh, whichever they are."""
+        with_all = np.concatenate([[0.0], self.shrink])[None]  # the first position has every literal behind it
+        return float(self.later_count(with_all, np.array([depth]))[0, 0]) if depth > 0 else 0.0
+
+    def measures(self, sums: Integers, sign: Integers) -> tuple[Floats, Floats]:
+        """(|G|, S) from the group sums of nodes that may only have weights of the given sign (0: any)."""
+        positive = sums[..., : self.columns].astype(np.float64)
+        negative = sums[..., self.columns : 2 * self.columns].astype(np.float64)
+        net, largest = positive - negative, np.maximum(positive, negative)
+        if np.any(sign):
+            up, down = (sign > 0)[..., None], (sign < 0)[..., None]
+            net = np.where(up, np.maximum(net, 0.0), np.where(down, np.minimum(net, 0.0), net))
+            largest = np.where(up, positive, np.where(down, negative, largest))
+        return np.sqrt((net**2).sum(axis=-1)), np.sqrt((largest**2).sum(axis=-1))
+
+
+@dataclass
+class _Open:
+    """Nodes whose extensions have not been looked at, as parallel arrays."""
+
+    source: Integers
+    bound: Floats
+    expansion: Integers
+    position: Integers
+    support: Integers
+    factor: Floats
+    left: Integers
+
+    def take(self, keep: NDArray[np.bool_] | Integers) -> _Open:
+        return _Open(*(getattr(self, name)[keep] for name in self.__dataclass_fields__))
+
+    def joined(self, other: _Open) -> _Open:
+        return _Open(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__dataclass_fields__))
+
+
+@dataclass
+class TailSearch:
+    """Refines the intervals [known, known + rest] of many sources against 1 until all are decided."""
+
+    space: TailSpace
+    sources: Sequence[tuple[int, ...]]
+    scale: Floats  # threshold * d_t per source, in units of the integer point
+    known: Floats
+    looked: int = 0
+
+    def begin(self, support: Integers, largest: Floats) -> None:
+        """One open node per source: the source itself, with every other literal as extension."""
+        count = len(self.sources)
+        left = self.space.max_length - np.array([len(source) for source in self.sources], dtype=np.int64)
+        weigh = {int(depth): self.space.all_count(int(depth)) for depth in np.unique(left)}
+        with np.errstate(over="ignore"):
+            bound = (largest / self.scale) ** self.space.exponent * np.array([weigh[int(depth)] for depth in left])
+        self.paths: list[tuple[int, ...]] = list(self.sources)
+        self.orders: list[Integers] = [_EVERY] * count
+        everything = np.arange(count)
+        self.open = _Open(everything, bound, everything, np.full(count, -1), support, np.ones(count), left)
+        self.open = self.open.take((bound > 0) | np.isnan(bound))
+        self.upper = self.known + self.rest()
+
+    def rest(self) -> Floats:
+        """Bound on what has not been looked at, per source; summed afresh, so nothing drifts."""
+        return np.bincount(self.open.source, self.open.bound, len(self.sources))
+
+    def run(self, stop: Callable[[], bool] | None = None) -> Floats:
+        """Refine until decided, or stopped (the bounds stay valid); returns the upper ends."""
+        per_source = 1
+        while True:
+            undecided = (self.known <= 1.0) & ~(self.upper <= 1.0)
+            self.open = self.open.take(undecided[self.open.source])
+            if len(self.open.source) == 0 or (stop is not None and stop()):
+                return self.upper
+            chosen = self._heaviest(per_source)
+            nodes = self.open.take(chosen)
+            self.open = self.open.take(~chosen)
+            self._expand(nodes)
+            self.upper[undecided] = (self.known + self.rest())[undecided]
+            per_source = min(2 * per_source, 512)
+
+    def _heaviest(self, per_source: int) -> NDArray[np.bool_]:
+        """Open nodes that must be looked at: per source the heaviest, until what remains would fit under 1."""
+        source, bound = self.open.source, self.open.bound
+        order = np.lexsort((self.open.position, self.open.expansion, -bound, source))
+        first = np.searchsorted(source[order], source[order])
+        heaviest_first = bound[order]
+        before = np.concatenate([[0.0], np.cumsum(heaviest_first)])[:-1]
+        remaining = self.rest()[source[order]] - (before - before[first])
+        needed = ~(remaining <= 1.0 - self.known[source[order]]) & (np.arange(len(order)) - first < per_source)
+        needed[np.unique(first)] = True  # whatever rounding says, each undecided source goes on
+        most = max(1, BATCH_PAIRS // len(self.space.shrink))
+        picked = order[needed]
+        if len(picked) > most:
+            picked = picked[np.argsort(-bound[picked], kind="stable")[:most]]
+        chosen = np.zeros(len(source), dtype=bool)
+        chosen[picked] = True
+        return chosen
+
+    def _expand(self, nodes: _Open) -> None:
+        """Look at every extension of the nodes: what is known grows, and each extension becomes an open node."""
+        space = self.space
+        paths, extensions = self._paths(nodes)
+        size = np.array([len(extension) for extension in extensions])
+        starts = np.concatenate([[0], np.cumsum(size)])
+        padded = np.full((len(paths), max(map(len, paths), default=0)), -1, dtype=np.int64)
+        for i, path in enumerate(paths):
+            padded[i, : len(path)] = path
+        flat = np.concatenate(extensions) if extensions else _EVERY
+        support, sums = conjunction_sums(space.literals, space.rows, padded, starts, flat, space.values, space.threads)
+
+        owner = np.repeat(np.arange(len(paths)), size)
+        sign = self._signs(paths)[owner]
+        sign = np.where(sign == 0, space.sign[flat], sign)
+        net, largest = space.measures(sums, sign)
+        # a literal that drops no row is implied: nothing below it is free; nor may support be too small
+        useful = (support > 0) & (support < nodes.support[owner])
+        if space.min_weight:
+            useful &= sums[:, -1] >= space.min_weight
+        self.looked += int(useful.sum())
+        factor = nodes.factor[owner] * space.shrink[flat]
+        with np.errstate(over="ignore"):
+            weigh = (factor * net / self.scale[nodes.source[owner]]) ** space.exponent
+        np.add.at(self.known, nodes.source[owner[useful]], weigh[useful])
+        self._open_children(nodes, paths, flat, owner, useful, support, factor, largest)
+
+    def _paths(self, nodes: _Open) -> tuple[list[tuple[int, ...]], list[Integers]]:
+        """The conjunction and the extension literals of each node."""
+        paths, extensions = [], []
+        for expansion, position in zip(nodes.expansion.tolist(), nodes.position.tolist(), strict=True):
+            path, order = self.paths[expansion], self.orders[expansion]
+            if position < 0:
+                order = np.setdiff1d(np.arange(len(self.space.shrink)), path)
+            else:
+                path, order = (*path, int(order[position])), order[position + 1 :]
+            sign = self._signs([path])[0]
+            paths.append(path)
+            extensions.append(order[self.space.sign[order] * sign >= 0] if sign else order)
+        return paths, extensions
+
+    def _signs(self, paths: Sequence[tuple[int, ...]]) -> Integers:
+        """The only sign weights may have at each conjunction, 0 for any."""
+        if not np.any(self.space.sign):
+            return np.zeros(len(paths), dtype=np.int64)
+        return np.array([int(np.sign(self.space.sign[list(path)].sum())) for path in paths], dtype=np.int64)
+
+    def _open_children(
+        self, nodes: _Open, paths: list[tuple[int, ...]], flat: Integers, owner: Integers, useful: NDArray[np.bool_],
+        support: Integers, factor: Floats, largest: Floats,
+    ) -> None:  # fmt: skip
+        """Order each node's useful extensions by S, lightest first; each gets the heavier ones behind it as extensions."""
+        deeper = useful & (nodes.left[owner] > 1)
+        if not np.any(deeper):
+            return
+        kept = np.flatnonzero(deeper)
+        kept = kept[np.lexsort((flat[kept], largest[kept], owner[kept]))]
+        mine = owner[kept]
+        first = np.searchsorted(mine, mine)
+        behind_last = np.searchsorted(mine, mine, side="right")
+        position = np.arange(len(kept)) - first
+        width = int((behind_last - first).max())
+        shrink = np.zeros((len(paths), width))
+        # right-aligned, so that "behind" is the same for every row
+        column = width - (behind_last - first) + position
+        shrink[mine, column] = self.space.shrink[flat[kept]]
+        behind = self.space.later_count(shrink, np.maximum(nodes.left - 1, 0))[mine, column]
+        with np.errstate(over="ignore"):
+            bound = (factor[kept] * largest[kept] / self.scale[nodes.source[mine]]) ** self.space.exponent * behind
+        base = len(self.paths)
+        self.paths += paths
+        edges = np.searchsorted(mine, np.arange(len(paths) + 1))
+        self.orders += [flat[kept[edges[i] : edges[i + 1]]] for i in range(len(paths))]
+        keep = (bound > 0) | np.isnan(bound)
+        children = _Open(
+            nodes.source[mine], bound, base + mine, position, support[kept], factor[kept], nodes.left[mine] - 1,
+        )  # fmt: skip
+        self.open = self.open.joined(children.take(keep))
+
+
+_EVERY: Integers = np.zeros(0, dtype=np.int64)
