@@ -190,7 +190,8 @@ class SmoothedHinge:
 
     def curvature(self, eta: Array, y: Array, s: Array) -> Array:
         share = (1.0 - y * eta) / self.width
-        return s[:, None] * ((share > 0) & (share < 1)) / self.width
+        # never quite zero: where all rows are flat a Newton step still needs a length
+        return s[:, None] * np.where((share >= 0) & (share <= 1), 1.0, 1e-3) / self.width
 
     def conjugate(self, u: Array, y: Array, s: Array) -> float:
         pull = -u * y
