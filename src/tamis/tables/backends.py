@@ -1,0 +1,132 @@
+"""Series of pandas, polars, pyarrow and whatever else narwhals knows, as `Values`.
+
+The library at hand does the work on whole columns (casting, coding levels); only columns of mixed Python
+objects are looked at cell by cell. Nothing here imports a frame library: the series brought its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tamis.tables.columns import Array, Values, coded, level_text, numbers, refused, values_of_array, values_of_objects
+
+INSTEAD = "turn them into numbers, text or dates"
+
+
+def values_of_series(native: Any, name: str) -> Values:
+    """One native column."""
+    import narwhals as nw
+
+    series = nw.from_native(native, series_only=True)
+    dtype = series.dtype
+    if dtype == nw.Boolean:
+        return numbers(_floats(series), "boolean")
+    if dtype.is_integer():
+        return numbers(_floats(series), "integer")
+    if dtype.is_numeric():
+        return numbers(_floats(series))
+    if dtype in (nw.Date, nw.Datetime):
+        return Values("date", numbers=_floats(series.dt.timestamp("us")), zoned=getattr(dtype, "time_zone", None) is not None)
+    if dtype in (nw.Categorical, nw.Enum):
+        return _levels(series)
+    if dtype == nw.String:
+        return _texts(series)
+    if dtype in (nw.Duration, nw.Time):
+        raise refused(name, "durations" if dtype == nw.Duration else "times of day", "turn them into numbers such as seconds")
+    if dtype == nw.Object:
+        return values_of_objects(series.to_list())
+    if series.null_count() == len(series):
+        return numbers(np.full(len(series), np.nan))
+    raise refused(name, f"cells of type {getattr(native, 'dtype', getattr(native, 'type', dtype))}", INSTEAD)
+
+
+def _floats(series: Any) -> Array:
+    """Numbers or booleans as float64, missing as NaN."""
+    import narwhals as nw
+
+    native = series.to_native()
+    if series.implementation.is_pandas_like():
+        return np.asarray(native.to_numpy(dtype="float64", na_value=np.nan))
+    if series.implementation.is_pyarrow():
+        small = native.cast("int8") if series.dtype == nw.Boolean else native
+        return np.asarray(small.cast("float64", safe=False).to_numpy())
+    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _texts(series: Any) -> Values:
+    """Text, coded by the library that holds it."""
+    native = series.to_native()
+    if series.implementation.is_pandas_like() and hasattr(native, "factorize"):
+        codes, found = native.factorize()
+        return coded(np.asarray(codes), [str(text) for text in found])
+    if series.implementation.is_pyarrow():
+        return _dictionary(native.dictionary_encode())
+    if series.implementation.is_polars():
+        found = series.drop_nulls().unique().sort().to_list()
+        return coded(series.rank("dense").fill_null(0).to_numpy().astype(np.int64) - 1, found)
+    return values_of_objects(series.to_list())
+
+
+def _levels(series: Any) -> Values:
+    """Categories of any type; ordered ones keep their order."""
+    import narwhals as nw
+
+    native = series.to_native()
+    if series.implementation.is_pandas_like():
+        return coded(np.asarray(native.cat.codes, dtype=np.int64), _level_texts(native.cat.categories.tolist()), bool(native.cat.ordered))
+    if series.implementation.is_pyarrow():
+        return _dictionary(native)
+    if series.dtype == nw.Enum:
+        texts = _texts(series.cast(nw.String))
+        order = list(series.dtype.categories)
+        assert texts.codes is not None  # texts always are coded
+        return coded(_recoded(texts, order), order, ordered=True)
+    return _texts(series.cast(nw.String))
+
+
+def _recoded(texts: Values, order: list[str]) -> Array:
+    """Codes into another list of levels."""
+    place = {level: code for code, level in enumerate(order)}
+    return np.array([*(place[level] for level in texts.levels), -1], dtype=np.int64)[texts.codes]
+
+
+def _dictionary(chunked: Any) -> Values:
+    """A pyarrow dictionary column: its chunks may each have levels of their own."""
+    whole = chunked.unify_dictionaries().combine_chunks()
+    chunks = whole.chunks if hasattr(whole, "chunks") else [whole]
+    if not chunks:
+        return coded(np.zeros(0, dtype=np.int64), [])
+    (array,) = chunks
+    codes = array.indices.cast("int64").fill_null(-1).to_numpy()
+    found = array.dictionary.to_pylist()
+    absent = [position for position, level in enumerate(found) if level is None]
+    codes = np.where(np.isin(codes, absent), -1, codes) if absent else codes
+    return coded(codes, _level_texts("" if level is None else level for level in found), bool(array.type.ordered))
+
+
+def _level_texts(levels: Iterable[Any]) -> list[str]:
+    return [level_text(level) for level in levels]
+
+
+def values_of_any(cells: Any, name: str) -> Values:
+    """A list, an array or a series of any library."""
+    if isinstance(cells, np.ndarray):
+        return values_of_array(cells, name)
+    if isinstance(cells, (list, tuple)):
+        return values_of_objects(cells)
+    root = type(cells).__module__.partition(".")[0]
+    if root == "pyarrow" and not hasattr(cells, "chunks"):
+        return (
+            values_of_any(cells.to_numpy(zero_copy_only=False), name)
+            if not hasattr(cells, "dictionary")
+            else values_of_objects(cells.to_pylist())
+        )
+    if root in ("pandas", "polars", "pyarrow", "modin", "cudf"):
+        return values_of_series(cells, name)
+    if root == "narwhals":
+        return values_of_series(cells.to_native(), name)
+    return replace(values_of_array(np.asarray(cells), name))
