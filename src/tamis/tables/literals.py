@@ -39,7 +39,7 @@ class Wishes:
 def conditions_of(name: str, values: Values, wishes: Wishes, weights: Floats | None, target: Target | None, rare: float) -> Found:
     """All conditions of one column, before rare and repeated ones are dropped."""
     if values.missing.all():
-        return Found(values.kind, ())
+        return Found("numeric", ())  # a column of nothing comes in as any type, depending on the library
     if wishes.cuts.kind == "none":
         return _as_given(name, values)
     if values.codes is not None:

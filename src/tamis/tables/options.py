@@ -31,6 +31,11 @@ class Options:
         """What was asked for on one column."""
         return Wishes(self.cuts.get(column, self.default.cuts), self.levels.get(column, self.default.levels), self.default.missing)
 
+    @property
+    def supervised(self) -> bool:
+        """Whether any column needs y."""
+        return any(cuts.kind == "supervised" for cuts in (self.default.cuts, *self.cuts.values()))
+
 
 def options_of(table: Table, cuts: Any, n_cuts: int, levels: Any, missing: Missing | None) -> Options:
     """Read `cuts` and `levels`, each one choice for all columns or a dict by column."""

@@ -114,8 +114,8 @@ class Registry:
             notes.append(
                 f"{are.format(shortened([repr(name) for name in self.constant]))} constant on the training rows, so no condition is made."
             )
-        notes += _per_column(self.dropped["idle"], "hold on every training row or on none, so they are left out")
-        notes += _per_column(self.dropped["rare"], f"cover less than min_support={min_support:g}, so they are left out")
+        notes += _per_column(self.dropped["idle"], "on every training row or on none", "left out")
+        notes += _per_column(self.dropped["rare"], f"on less than min_support={min_support:g}", "left out")
         return notes + self._merger_notes()
 
     def _merger_notes(self) -> list[str]:
@@ -125,15 +125,20 @@ class Registry:
             for column, text in entry.merged:
                 if column != entry.literal.column:
                     found.setdefault(column, []).append(f"{text} (as {entry.literal.text()})")
-        return _per_column(found, "hold on the same training rows as others, so they are merged with those")
+        return _per_column(found, "on the same training rows as others", "merged")
 
 
-def _per_column(found: dict[str, list[str]], what: str) -> list[str]:
+def _per_column(found: dict[str, list[str]], where: str, done: str) -> list[str]:
+    """One sentence per column, or one for all of them."""
     if len(found) > MOST_NOTES:
         total = sum(map(len, found.values()))
-        return [f"{total} conditions on {len(found)} columns ({shortened([repr(name) for name in found])}) {what}."]
-    counted = {name: (f"{len(texts)} conditions" if len(texts) > 1 else "1 condition") for name, texts in found.items()}
-    return [f"{counted[name]} on {name!r} {what}: {shortened(texts)}." for name, texts in found.items()]
+        return [f"{total} conditions on {len(found)} columns ({shortened([repr(name) for name in found])}) hold {where} and are {done}."]
+    return [
+        f"1 condition on {name!r} holds {where} and is {done}: {texts[0]}."
+        if len(texts) == 1
+        else f"{len(texts)} conditions on {name!r} hold {where} and are {done}: {shortened(texts)}."
+        for name, texts in found.items()
+    ]
 
 
 def fingerprints(rows: Bools) -> tuple[bytes, bytes]:

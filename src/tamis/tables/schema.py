@@ -8,7 +8,7 @@ raw columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from tamis.tables.literals import Cells, Found, conditions_of, shortened
 from tamis.tables.options import Options, cost_reader, fewer_cuts, least_support, options_of, unused_costs
 from tamis.tables.propositions import GivenColumn, Source, as_booleans, holds_given, propositions_of
 from tamis.tables.registry import Registry
-from tamis.tables.weights import checked_weights, summable, target_of
+from tamis.tables.weights import checked_labels, checked_weights, summable, target_of
 
 GROUPS = {"numeric": "numbers", "integer": "numbers", "boolean": "booleans", "date": "dates", "level": "text", "ordered": "text"}
 DIRECTIONS = {"<=": -1, ">": 1, "true": 1, "false": -1}
@@ -115,7 +115,7 @@ class Schema:
         [('age <= 20', [False, False]), ('age > 20', [True, False]), ('age is missing', [False, True])]
         """
         chosen = range(len(self.literals)) if only is None else only
-        place = self._places(table, {self.literals[position].column for position in chosen})
+        table = self._aligned(table, {self.literals[position].column for position in chosen})
         learned = {column.name: column for column in self.columns}
         name, cells = None, None
         for position in chosen:
@@ -124,29 +124,29 @@ class Schema:
                 yield holds_given(literal, self.sources.get(literal.column), table)
                 continue
             if cells is None or literal.column != name:
-                name, cells = literal.column, Cells(self._values(table, literal.column, place, learned))
+                name, cells = literal.column, Cells(self._values(table, literal.column, learned))
             yield cells.holds(literal)
 
-    def _places(self, table: Table, wanted: set[str]) -> dict[str, int]:
-        """Where the columns stand in the table; one sentence when some are not there."""
+    def _aligned(self, table: Table, wanted: set[str]) -> Table:
+        """The table under the training columns' names; one sentence when some are not there."""
         if not (self.named and table.named):
             if len(table.names) != len(self.columns):
                 raise TamisError(
                     f"The table has {len(table.names)} columns, but the rules were learned on {len(self.columns)}, "
                     "so they do not match; give the same columns, or a frame with the same column names."
                 )
-            return {column.name: position for position, column in enumerate(self.columns)}
+            return replace(table, names=tuple(column.name for column in self.columns))
         absent = [column.name for column in self.columns if column.name in wanted and column.name not in table.position]
         if absent:
             listed, columns = shortened(list(map(repr, absent))), "columns" if len(absent) > 1 else "column"
             raise TamisError(
                 f"The table has no {columns} {listed}, which the rules read, so they cannot be evaluated; add what is missing."
             )
-        return table.position
+        return table
 
-    def _values(self, table: Table, name: str, place: Mapping[str, int], learned: Mapping[str, Column]) -> Values:
+    def _values(self, table: Table, name: str, learned: Mapping[str, Column]) -> Values:
         """A column of the table, of the kind it had in training."""
-        return conform(table.column(place[name]), learned[name]) if name in learned else self._given_column(table, name)
+        return conform(table.column(name), learned[name]) if name in learned else self._given_column(table, name)
 
     def _given_column(self, table: Table, name: str) -> Values:
         """A proposition that was given as a column: on other rows, a column of that name takes its place."""
@@ -244,15 +244,9 @@ def learn_schema(
     ----------
     table : Table
         Training rows (see `as_table`).
-    cuts : str, Cuts, list of cut points, or dict by column
-        How numbers and dates are cut: "quantile", "uniform", "supervised", "all", "paper", or "none" for columns
-        that already are propositions (booleans, or 0 and 1), used as they are and without negations.
-    n_cuts : int
-        Cuts per column, at most; a column of 10 distinct values or fewer is cut between every two.
-    levels : Levels or dict by column, optional
-        Which levels of text columns get conditions of their own.
-    missing : Missing, optional
-        Whether `x is missing` is a condition (default: yes).
+    cuts, n_cuts, levels, missing
+        How columns become conditions (see `Cuts`, `Levels`, `Missing`): one choice for all columns, or a dict by
+        column. cuts="none" uses columns of booleans, or of 0 and 1, as they are and without negations.
     complements_needed : bool
         False leaves out a condition when the one that holds on exactly the other rows is there already.
     propositions : dict, optional
@@ -263,14 +257,8 @@ def learn_schema(
         What a condition must cover: rows by weight (1: any row), or below 1 a share of the weight.
     max_literals : int
         More conditions than this is an error that proposes fewer cuts.
-    y : array, optional
-        What supervised cuts tell apart: floats are a quantity, anything else names classes.
-    sample_weight : array, optional
-        A row of weight 2 counts as the row twice; one of weight 0 does not exist.
-
-    Returns
-    -------
-    Schema
+    y, sample_weight : array, optional
+        What supervised cuts tell apart (floats are a quantity, anything else names classes); weight 2 is the row twice.
 
     Examples
     --------
@@ -279,63 +267,64 @@ def learn_schema(
     >>> learn_schema(as_table({"tenure": [3, 11, 40], "plan": ["a", "b", "a"]})).texts
     ('tenure <= 3', 'tenure > 3', 'tenure <= 11', 'tenure > 11', 'plan = a', 'plan = b')
     """
-    if not table.n_rows:
-        raise TamisError(
-            f"Found array with 0 sample(s) (shape=(0, {len(table.names)})) while a minimum of 1 is required; pass at least one row."
-        )
     options = options_of(table, cuts, n_cuts, levels, missing)
     given, sources = propositions_of(propositions, table)
-    weights, target = checked_weights(sample_weight, table.n_rows), None
-    supervised = any(wish.kind == "supervised" for wish in (options.default.cuts, *options.cuts.values()))
-    labels = np.asarray(y) if supervised and y is not None else None
-    if weights is not None:
-        there = np.flatnonzero(weights)
-        table, weights, labels = table.subset(there), summable(weights[there]), labels if labels is None else labels[there]
-    target = target_of(labels, weights, table.n_rows)
-    total = float(table.n_rows) if weights is None else float(weights.sum())
-    least = least_support(min_support, total)
-    registry = Registry(
-        table.n_rows,
-        least,
-        weights,
-        cost_reader(costs),
-        int(max_literals),
-        fewer_cuts(options, len(table.names), int(max_literals)),
-        complements_needed,
-    )
-    columns, notes = _learn_columns(table, options, registry, weights, target)
+    training = _training_rows(table, y if options.supervised else None, sample_weight)
+    least = least_support(min_support, training.total)
+    limit = int(max_literals)
+    advice = fewer_cuts(options, len(table.names), limit)
+    registry = Registry(training.table.n_rows, least, training.weights, cost_reader(costs), limit, advice, complements_needed)
+    columns, notes = _learn_columns(training, options, registry)
     bare = Schema(columns, tuple(given), np.full(len(given), -1), np.ones(len(given)), named=table.named, sources=sources)
-    for literal, rows in zip(given, bare.truth(table), strict=True):
+    for literal, rows in zip(given, bare.truth(training.table), strict=True):
         registry.add_column(literal.column, [(literal, rows)])
     notes += [*registry.notes(min_support), *unused_costs(costs, registry.texts, table.names)]
     kept = registry.kept()
-    return Schema(
-        columns=columns,
-        literals=tuple(entry.literal for _, entry in kept),
-        complement=registry.complements_of(kept),
-        costs=np.array([entry.cost for _, entry in kept]),
-        same_rows={place: tuple(text for _, text in entry.merged) for place, (_, entry) in enumerate(kept) if entry.merged},
-        notes=tuple(notes),
-        named=table.named,
-        sources=sources,
-    )
+    same_rows = {place: tuple(text for _, text in entry.merged) for place, (_, entry) in enumerate(kept) if entry.merged}
+    literals, prices = tuple(entry.literal for _, entry in kept), np.array([entry.cost for _, entry in kept])
+    return Schema(columns, literals, registry.complements_of(kept), prices, same_rows, tuple(notes), table.named, sources)
 
 
-def _learn_columns(
-    table: Table, options: Options, registry: Registry, weights: Floats | None, target: Target | None
-) -> tuple[tuple[Column, ...], list[str]]:
+@dataclass(frozen=True)
+class _Training:
+    """The rows that count: their weights (None: once each) and what supervised cuts tell apart."""
+
+    table: Table
+    weights: Floats | None
+    target: Target | None
+
+    @property
+    def total(self) -> float:
+        return float(self.table.n_rows) if self.weights is None else float(self.weights.sum())
+
+
+def _training_rows(table: Table, y: Any, sample_weight: Any) -> _Training:
+    """Rows of weight 0 do not exist; the weights of the others are rounded so that their sums are exact."""
+    if not table.n_rows:
+        raise TamisError(f"Found array with 0 sample(s) (shape=(0, {len(table.names)})) while a minimum of 1 is required; pass some rows.")
+    weights = checked_weights(sample_weight, table.n_rows)
+    labels = checked_labels(y, table.n_rows)
+    if weights is not None:
+        there = np.flatnonzero(weights)
+        table, weights, labels = table.subset(there), summable(weights[there]), labels if labels is None else labels[there]
+    return _Training(table, weights, target_of(labels, weights))
+
+
+def _learn_columns(training: _Training, options: Options, registry: Registry) -> tuple[tuple[Column, ...], list[str]]:
     """One column at a time: read, find its conditions, see which rows they cover, let it go."""
     columns: list[Column] = []
     notes: list[str] = []
-    for position, name in enumerate(table.names):
-        values = table.column(position)
+    for position, name in enumerate(training.table.names):
+        values = training.table.column(position)
         if name in options.cuts and values.codes is not None and options.cuts[name].kind != "none":
             raise TamisError(
                 f"cuts names the column {name!r}, which holds text and cannot be cut; leave it out, or choose its levels with levels=."
             )
-        found: Found = conditions_of(name, values, options.of(name), weights, target, registry.least)
+        found: Found = conditions_of(name, values, options.of(name), training.weights, training.target, registry.least)
         cells = Cells(values)
-        registry.add_column(name, ((literal, cells.holds(literal)) for literal in found.literals), explained=bool(found.notes))
+        registry.add_column(
+            name, ((literal, cells.holds(literal)) for literal in found.literals), explained=bool(found.notes) and not found.literals
+        )
         columns.append(Column(name, found.kind, found.levels))
         notes += found.notes
     return tuple(columns), notes

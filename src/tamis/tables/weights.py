@@ -40,14 +40,21 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     return None if (weights == 1).all() else weights
 
 
-def target_of(y: Any, weights: Floats | None, n_rows: int) -> Target | None:
-    """What supervised cuts tell apart: numbers with fractions are a quantity, anything else names classes."""
+def checked_labels(y: Any, n_rows: int) -> Array | None:
+    """y as one value per row."""
     if y is None:
         return None
     labels = np.asarray(y)
-    if labels.shape[:1] != (n_rows,) or labels.ndim != 1:
+    if labels.shape != (n_rows,):
         raise TamisError(f"y has shape {labels.shape} for {n_rows} rows, so supervised cuts cannot be chosen; give one value per row.")
-    ones = np.ones(n_rows) if weights is None else weights
+    return labels
+
+
+def target_of(labels: Array | None, weights: Floats | None) -> Target | None:
+    """What supervised cuts tell apart: numbers with fractions are a quantity, anything else names classes."""
+    if labels is None:
+        return None
+    ones = np.ones(len(labels)) if weights is None else weights
     if labels.dtype.kind == "f":
         amounts = summable(ones * labels)
         centre = float(np.sort(amounts).sum()) / float(np.sort(ones).sum())  # far from zero, squares would drown the differences
