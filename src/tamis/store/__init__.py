@@ -1,1 +1,1 @@
-"""What lasts: atomic writes, the crash-safe journal, the model file, and the exports."""
+"""What leaves memory: atomic writes, the crash-safe journal, the `.tamis` model file, and the exports."""
