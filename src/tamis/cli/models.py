@@ -1,0 +1,145 @@
+"""What can be done with a saved model: show it, predict with it, export it, report it, verify it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from tamis.cli.boundary import NOT_CERTIFIED, OK
+from tamis.cli.outputs import check_file, export, write
+from tamis.core.errors import TamisError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def load_model(file: Path) -> Any:
+    """A saved model, or one sentence about why it cannot be read."""
+    from tamis.store.load import load
+
+    return load(file)
+
+
+def export_model(file: Path, form: str, dialect: str, source: str, key: list[str], out: Path | None) -> int:
+    """`tamis export`: to a file, or to the terminal."""
+    if out is not None:
+        check_file(out, (str(file),))
+    elif form == "onnx":
+        raise TamisError("ONNX is a binary form, so it is not printed; name a file with --out.")
+    content = export(load_model(file).card_, form, dialect, source, key)
+    if out is None:
+        typer.echo(content, nl=False)
+    else:
+        write(out, content)
+        typer.echo(f"Wrote {'Python source' if form == 'python' else form.upper()} to {out}")
+    return OK
+
+
+def report_model(file: Path, out: Path | None) -> int:
+    """`tamis report`: the HTML page beside the model, or where it was asked for."""
+    target = out if out is not None else file.with_suffix(".html")
+    check_file(target, (str(file),))
+    load_model(file).report(target)
+    typer.echo(f"Wrote the report to {target}")
+    return OK
+
+
+def predict_rows(file: Path, data: str, table: str | None, keep: list[str], out: Path | None) -> int:
+    """`tamis predict`: reads only the columns it needs."""
+    from tamis.tables.readers import read_table
+
+    if out is not None:
+        check_file(out, (str(file), data.rpartition("::")[0] or data))
+        _writer(out)
+    model = load_model(file)
+    names = [column.name for column in model.card_.columns]
+    rows = read_table(data, table, columns=[*names, *(name for name in keep if name not in names)])
+    content = _bytes_of(predictions(model, rows, keep), out)
+    if out is None:
+        typer.echo(content, nl=False)
+    else:
+        write(out, content)
+        typer.echo(f"Wrote {rows.num_rows} predictions to {out}")
+    return OK
+
+
+def predictions(model: Any, rows: pa.Table, keep: list[str]) -> pa.Table:
+    """The kept columns, then the prediction, then one probability (or score) per class."""
+    import pyarrow as pa
+
+    features = rows.select([column.name for column in model.card_.columns])
+    found: dict[str, Any] = {name: rows.column(name) for name in keep}
+    found[_free("prediction", found)] = pa.array(np.asarray(model.predict(features)).tolist())
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return pa.table(found)
+    if hasattr(model, "predict_proba"):
+        scores, word = np.asarray(model.predict_proba(features)), "probability"
+    else:
+        scores, word = np.asarray(model.decision_function(features)), "score"
+    if scores.ndim == 1:
+        found[_free(word, found)] = pa.array(scores)
+        return pa.table(found)
+    for column, label in zip(scores.T, classes, strict=True):
+        found[_free(f"{word}_{label}", found)] = pa.array(np.ascontiguousarray(column))
+    return pa.table(found)
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """A name that no kept column has."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _writer(out: Path) -> str:
+    """How a table is written, by the file's ending."""
+    kinds = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+    kind = kinds.get(out.suffix.lower())
+    if kind is None:
+        raise TamisError(f"'{out}' has an ending that predictions are not written in; choose .csv, .tsv, .parquet or .arrow.")
+    return kind
+
+
+def _bytes_of(table: pa.Table, out: Path | None) -> bytes:
+    """A table as the bytes of a file; CSV when it is printed."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    kind, sink = "csv" if out is None else _writer(out), io.BytesIO()
+    if kind == "parquet":
+        parquet.write_table(table, sink)
+    elif kind == "arrow":
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",", quoting_style="needed"))
+    return sink.getvalue()
+
+
+def show_model(file: Path) -> int:
+    """`tamis show`: what `tamis rules` printed when the model was learned."""
+    from tamis.cli.learn import show
+
+    show(load_model(file))
+    return OK
+
+
+def verify_model(file: Path, data: str, target: str | None, table: str | None, weights: str | None) -> int:
+    """`tamis verify`: the claim, the second opinion, and exit code 2 when they disagree or the claim itself fails."""
+    from tamis.cli.data import examples_of, load
+    from tamis.cli.request import DataSource
+
+    model = load_model(file)
+    target = target if target is not None else model.card_.target
+    task = "classify" if model.card_.classes else "regress"
+    source = DataSource(data, target, table=table, weights=weights, task=task)
+    examples, _ = examples_of(load(source), source)
+    typer.echo(f"Claimed: {model.certificate_.sentence()}")
+    found = model.certificate_.recheck(examples.features, examples.target, examples.weights, schema_dict=model.schema_.to_dict())
+    typer.echo(found.sentence())
+    return NOT_CERTIFIED if found.refuted else OK

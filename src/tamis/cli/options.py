@@ -1,0 +1,114 @@
+"""What can be said on the command line, once: each option's name, type and one line of help.
+
+No option has a default here: what is not said is left to the estimator, so there is one place for defaults.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+DATA, MODEL, CHOOSE, RUN, RESULT = "Data", "Model", "Choosing C, and what is shown", "Running", "Results"
+FILES = ".csv, .tsv, .parquet, .arrow, .feather, .duckdb or .sqlite (file.db::table names a table)"
+
+Train = Annotated[str, Argument(metavar="TRAIN", help=f"Training data: {FILES}.", show_default=False)]
+Data = Annotated[str, Argument(metavar="DATA", help=f"Data: {FILES}.", show_default=False)]
+Model = Annotated[Path, Argument(metavar="MODEL", help="A saved model (.tamis).", show_default=False)]
+JournalFile = Annotated[Path, Argument(metavar="JOURNAL", help="The journal of an interrupted run (--journal).", show_default=False)]
+
+Target = Annotated[str, Option("--target", "-y", metavar="COLUMN", help="The column to predict.", rich_help_panel=DATA, show_default=False)]
+KnownTarget = Annotated[str | None, Option("--target", "-y", metavar="COLUMN", help="The column predicted, if not the model's own.")]
+TableName = Annotated[str | None, Option("--table", metavar="NAME", help="The table of a database file.", rich_help_panel=DATA)]
+Weights = Annotated[str | None, Option("--weights", metavar="COLUMN", help="A column of sample weights.", rich_help_panel=DATA)]
+Drop = Annotated[list[str] | None, Option("--drop", metavar="COLUMN", help="Leave a column out (repeat).", rich_help_panel=DATA)]
+Identifiers = Annotated[
+    list[str] | None, Option("--id", metavar="COLUMN", help="A column that names rows: never used in rules (repeat).", rich_help_panel=DATA)
+]
+KeptIdentifiers = Annotated[list[str] | None, Option("--id", metavar="COLUMN", help="A column to copy beside the predictions (repeat).")]
+Holdout = Annotated[float | None, Option("--holdout", metavar="SHARE", help="Keep this share of rows for a test.", rich_help_panel=DATA)]
+Task = Annotated[
+    Literal["auto", "classify", "regress"],
+    Option("--task", help="auto: text, booleans and whole numbers with at most 10 values are classes.", rich_help_panel=DATA),
+]
+
+Rho = Annotated[float | None, Option("--rho", help="Norm exponent in (1, 2]; smaller selects fewer rules. [1.1]", rich_help_panel=MODEL)]
+Loss = Annotated[
+    Literal["logistic", "squared_hinge", "hinge", "squared", "huber", "poisson"] | None,
+    Option("--loss", help="[logistic, or squared for numbers]", show_default=False, rich_help_panel=MODEL),
+]
+Growth = Annotated[float | None, Option("--growth", help="Price factor of one more condition. [2]", rich_help_panel=MODEL)]
+MaxLength = Annotated[
+    int | None, Option("--max-length", help="Most conditions in a rule; 1 = single conditions, 0 = no limit. [3]", rich_help_panel=MODEL)
+]
+MinSupport = Annotated[
+    float | None, Option("--min-support", help="Fewest rows a rule covers, or a share below 1. [1]", rich_help_panel=MODEL)
+]
+Lattice = Annotated[Literal["conjunction", "disjunction"] | None, Option("--lattice", help="[conjunction]", rich_help_panel=MODEL)]
+CutKind = Annotated[
+    Literal["quantile", "uniform", "supervised", "all", "none", "paper"] | None,
+    Option("--cuts", help="Where numbers are cut; none: the columns are yes/no conditions already. [quantile]", rich_help_panel=MODEL),
+]
+CutCount = Annotated[int | None, Option("--n-cuts", help="Cuts per column of numbers. [8]", rich_help_panel=MODEL)]
+MaxLiterals = Annotated[int | None, Option("--max-literals", help="Most single conditions. [2000]", rich_help_panel=MODEL)]
+MultiClass = Annotated[
+    Literal["grouped", "ovr"] | None, Option("--multi-class", help="One set of rules, or one per class. [grouped]", rich_help_panel=MODEL)
+]
+Complements = Annotated[
+    Literal["one", "both"] | None, Option("--complements", help="Weigh one or both of x = a, x != a. [one]", rich_help_panel=MODEL)
+]
+ClassWeight = Annotated[
+    Literal["balanced"] | None, Option("--class-weight", help="balanced: every class counts the same.", rich_help_panel=MODEL)
+]
+Increasing = Annotated[
+    list[str] | None,
+    Option("--increasing", metavar="COLUMN", help="Scores may only rise with this column (repeat).", rich_help_panel=MODEL),
+]
+Decreasing = Annotated[
+    list[str] | None,
+    Option("--decreasing", metavar="COLUMN", help="Scores may only fall with this column (repeat).", rich_help_panel=MODEL),
+]
+
+Cost = Annotated[float | None, Option("--C", "-C", help="Loss weight; given: this one only, no path. [chosen]", rich_help_panel=CHOOSE)]
+Choose = Annotated[str | None, Option("--choose", help="cv, ebic, stability, or a value of C. [cv]", rich_help_panel=CHOOSE)]
+Folds = Annotated[int | None, Option("--cv", metavar="FOLDS", help="Folds of cross-validation. [5]", rich_help_panel=CHOOSE)]
+Scoring = Annotated[str | None, Option("--scoring", help="Score of cross-validation, such as macro_f1 or auc.", rich_help_panel=CHOOSE)]
+PathLength = Annotated[int | None, Option("--n-path", help="Values of C on the path. [20]", rich_help_panel=CHOOSE)]
+MaxRules = Annotated[int | None, Option("--max-rules", help="Show at most this many rules.", rich_help_panel=CHOOSE)]
+Prune = Annotated[
+    str | None, Option("--prune", help="certified, none, or a relative cut such as 0.01. [certified]", rich_help_panel=CHOOSE)
+]
+Refit = Annotated[bool | None, Option("--refit", help="Refit the weights of the chosen rules.", rich_help_panel=CHOOSE)]
+
+Tolerance = Annotated[float | None, Option("--tolerance", help="Relative gap to certify. [0.01]", rich_help_panel=RUN)]
+GainTolerance = Annotated[
+    float | None, Option("--gain-tolerance", help="Share of the gain that may be missing. [0.1]", rich_help_panel=RUN)
+]
+SolverName = Annotated[Literal["mm", "mirror"] | None, Option("--solver", help="[mm]", rich_help_panel=RUN)]
+MaxNodes = Annotated[int | None, Option("--max-nodes", help="Most conjunctions held at once. [3000]", rich_help_panel=RUN)]
+TimeLimit = Annotated[float | None, Option("--time-limit", metavar="SECONDS", help="Stop here with the path so far.", rich_help_panel=RUN)]
+Journal = Annotated[Path | None, Option("--journal", help="Keep every step here, so that `tamis resume` can go on.", rich_help_panel=RUN)]
+Jobs = Annotated[int | None, Option("--jobs", "-j", help="Workers; -1 = all cores. [1]", rich_help_panel=RUN)]
+Seed = Annotated[int, Option("--seed", help="Random state of folds and of --holdout.", rich_help_panel=RUN)]
+Strict = Annotated[bool, Option("--strict", help="Exit with code 2 unless the certificate holds.", rich_help_panel=RUN)]
+
+Report = Annotated[Path | None, Option("--report", metavar="FILE", help="Write the HTML report.", rich_help_panel=RESULT)]
+Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Save the model (.tamis).", rich_help_panel=RESULT)]
+Sql = Annotated[
+    str | None, Option("--sql", metavar="DIALECT", help="Print the model as SQL: duckdb, postgres, sqlite, ...", rich_help_panel=RESULT)
+]
+SqlFile = Annotated[Path | None, Option("--sql-file", metavar="FILE", help="Write that SQL here instead.", rich_help_panel=RESULT)]
+PythonFile = Annotated[Path | None, Option("--python", metavar="FILE", help="Write the model as Python source.", rich_help_panel=RESULT)]
+JsonFile = Annotated[Path | None, Option("--json", metavar="FILE", help="Write the model as JSON.", rich_help_panel=RESULT)]
+OnnxFile = Annotated[Path | None, Option("--onnx", metavar="FILE", help="Write the model as ONNX.", rich_help_panel=RESULT)]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but what was asked for.", rich_help_panel=RESULT)]
+
+Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write here instead of printing.")]
+ReportOut = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="The HTML file. [the model's name with .html]")]
+DemoOut = Annotated[Path, Option("--out", "-o", metavar="FILE", help="The HTML report.")]
+Form = Annotated[Literal["sql", "python", "json", "onnx"], Option("--to", help="The form to export.", show_default=False)]
+Dialect = Annotated[str, Option("--dialect", help="SQL: duckdb, postgres, sqlite, mysql, bigquery, snowflake, tsql, spark.")]
+SourceTable = Annotated[str, Option("--from", metavar="TABLE", help="SQL: the table to score.")]
+Key = Annotated[list[str] | None, Option("--key", metavar="COLUMN", help="SQL: a column to carry along (repeat).")]
+List = Annotated[bool, Option("--list", help="Name the demos and leave.")]

@@ -1,0 +1,137 @@
+"""What one `tamis rules` run was asked to do, as plain data: a journal keeps it, and `tamis resume` reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tamis.core.errors import TamisError, TamisFileError
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Which rows and columns to learn from.
+
+    Attributes
+    ----------
+    train : str
+        The data file, `file.db::table` included.
+    target : str
+    table, weights : str or None
+    drop, identifiers : tuple of str
+        Columns that no rule may use.
+    holdout : float or None
+        Share of the rows kept for a test.
+    task : str
+        "auto", "classify" or "regress".
+    """
+
+    train: str
+    target: str
+    table: str | None = None
+    weights: str | None = None
+    drop: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    holdout: float | None = None
+    task: str = "auto"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Which files to write, and what to print."""
+
+    report: str | None = None
+    save: str | None = None
+    sql: str | None = None
+    sql_file: str | None = None
+    python: str | None = None
+    json: str | None = None
+    onnx: str | None = None
+    quiet: bool = False
+    strict: bool = False
+
+    def files(self) -> list[Path]:
+        """Every file that will be written."""
+        return [Path(name) for name in (self.save, self.report, self.sql_file, self.python, self.json, self.onnx) if name]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Data, outputs and the estimator's parameters (only those that were said)."""
+
+    source: DataSource
+    outputs: Outputs = field(default_factory=Outputs)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    journal: str | None = None
+
+    @classmethod
+    def from_options(cls, said: Mapping[str, Any]) -> Request:
+        """Sort the options of the command line into what they are about."""
+        rest = {name: value for name, value in said.items() if value not in (None, [], ())}
+        source = DataSource(**_taken(rest, DataSource))
+        outputs = Outputs(**_taken(rest, Outputs))
+        seed, journal = rest.pop("seed", 0), rest.pop("journal", None)
+        if source.holdout is not None and not 0 < source.holdout < 1:
+            raise TamisError(
+                f"--holdout is {source.holdout}, but a share of the rows lies between 0 and 1; say for instance --holdout 0.25."
+            )
+        return cls(source, outputs, _parameters(rest), seed, None if journal is None else str(journal))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able data; files are named from the root, so that a run can be resumed from any folder."""
+        data = asdict(self)
+        data["source"]["train"] = _from_root(self.source.train)
+        for name in ("report", "save", "sql_file", "python", "json", "onnx"):
+            data["outputs"][name] = data["outputs"][name] and str(Path(data["outputs"][name]).absolute())
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Request:
+        """Inverse of `to_dict`; a header that was not written by `tamis rules` is one sentence."""
+        try:
+            source: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data["source"].items()}
+            return cls(DataSource(**source), Outputs(**data["outputs"]), data["parameters"], data["seed"], data["journal"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise TamisFileError(
+                "The journal's command cannot be understood, so it cannot be resumed here; run `tamis rules` again."
+            ) from error
+
+
+def _taken(said: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Take out of the options those that are fields of `kind`."""
+    found = {entry.name: said.pop(entry.name) for entry in fields(kind) if entry.name in said}
+    return {
+        name: tuple(value) if isinstance(value, list) else str(value) if isinstance(value, Path) else value for name, value in found.items()
+    }
+
+
+def _from_root(train: str) -> str:
+    """`folder/file.db::table` with the folder named from the root."""
+    from tamis.tables.source import split_table
+
+    file, inside = split_table(train)
+    return f"{file.absolute()}" + ("" if inside is None else f"::{inside}")
+
+
+def _parameters(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The estimator's parameters in its own words."""
+    found = dict(said)
+    if found.get("max_length") == 0:
+        found["max_length"] = None
+    for name in ("choose", "prune"):
+        if isinstance(found.get(name), str):
+            found[name] = _number_or_word(found[name])
+    if found.get("prune") == "none":
+        found["prune"] = None
+    monotone = dict.fromkeys(found.pop("increasing", ()), 1) | dict.fromkeys(found.pop("decreasing", ()), -1)
+    return found | ({"monotone": monotone} if monotone else {})
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
