@@ -14,10 +14,25 @@ MEASURES = (
     Measure("lift", "lift", "times", note="precision against the class's share of all rows"),
     Measure("length", "conditions", "count", minor=True),
 )
-NAMES = ("contract = month-to-month", "tenure <= 11", "internet = fiber optic", "monthly charges > 79.5", "payment = electronic check", "tech support = no")
-MORE = ("online security = no", "senior citizen", "dependents = no", "total charges <= 1 390", "paperless billing", "partner is missing", "lines in {one, none}")
+NAMES = (
+    "contract = month-to-month",
+    "tenure <= 11",
+    "internet = fiber optic",
+    "monthly charges > 79.5",
+    "payment = electronic check",
+    "tech support = no",
+)
+MORE = (
+    "online security = no",
+    "senior citizen",
+    "dependents = no",
+    "total charges <= 1 390",
+    "paperless billing",
+    "partner is missing",
+    "lines in {one, none}",
+)
 HOSTILE = (
-    "</script><img src=x onerror=\"window.stolen=1\">",
+    '</script><img src=x onerror="window.stolen=1">',
     "<svg onload='window.stolen=2'> & \"quotes\" 'single' `ticks`",
     "line one\nline two\ttab",
     "日本語の列 = 東京 🦊 عربي",
@@ -39,7 +54,9 @@ def pieces(rng: np.random.Generator, how_many: int) -> tuple[Piece, ...]:
     """Rules with measures that agree with each other."""
     made: dict[str, Piece] = {}
     while len(made) < how_many:
-        parts = conditions(rng, int(rng.choice([1, 2, 3], p=[0.3, 0.4, 0.3])) if how_many < 200 else int(rng.integers(2, 6)))
+        parts = conditions(rng, int(rng.choice([1, 2, 3], p=[0.3, 0.4, 0.3])))
+        if how_many > 100:
+            parts = (*parts, f"balance > {len(made) * 37}")
         coverage, precision = float(rng.beta(1.6, 5)), float(0.3 + 0.65 * rng.random())
         values = {"coverage": coverage, "precision": round(precision, 3), "lift": precision / 0.27, "length": len(parts)}
         name = " AND ".join(parts)
@@ -63,15 +80,30 @@ def path(rng: np.random.Generator, knots: int, rules: int, columns: int = 1, cho
         holds = gap <= 0.01
         said = f"ithin {100 * gap:.1f} % of the best possible model over all conjunctions of up to 3 of 54 conditions (C = {t:.3g})"
         tail = f", with at least {96 - 3 * at:.0f}% of what it can gain over a constant; {612 + 300 * place} were looked at."
-        claim = Claim(("W" + said + tail) if holds else f"Not certified to 1.0 %: only w{said}{tail}", "holds" if holds else "fails", gap, 0.01)
+        claim = Claim(
+            ("W" + said + tail) if holds else f"Not certified to 1.0 %: only w{said}{tail}", "holds" if holds else "fails", gap, 0.01
+        )
         mean = 0.41 + 0.16 * math.exp(-6 * at) + 0.12 * max(0.0, at - 0.55) ** 2
         stops.append(
             Stop(
-                float(t), claim, tuple(map(int, there[order])), tuple(tuple(map(float, row)) for row in weights[order]), tuple(rng.normal(-0.4, 0.1, columns)), mean, 0.006 + 0.004 * at
+                float(t),
+                claim,
+                tuple(map(int, there[order])),
+                tuple(tuple(map(float, row)) for row in weights[order]),
+                tuple(rng.normal(-0.4, 0.1, columns)),
+                mean,
+                0.006 + 0.004 * at,
             )
         )
     picked = int(knots * 0.55) if chosen is None else chosen
-    return PathPicture("C", tuple(stops), picked, "log-loss", True, note="The smallest C within one standard error of the best, by 5-fold cross-validation.")
+    return PathPicture(
+        "C",
+        tuple(stops),
+        picked,
+        "log-loss",
+        True,
+        note="The smallest C within one standard error of the best, by 5-fold cross-validation.",
+    )
 
 
 def churn(seed: int = 0, knots: int = 20, rules: int = 40) -> ReportContent:
@@ -102,7 +134,15 @@ def churn(seed: int = 0, knots: int = 20, rules: int = 40) -> ReportContent:
             "`phone service = no` covers the same rows as `lines = none`; only the second is shown.",
             "Weights were chosen together with the rules; they are not refitted.",
         ),
-        provenance=(("tamis", "0.1.0"), ("Python", "3.11.9"), ("numpy", "2.4.6"), ("rows", "7 043"), ("rho", "1.1"), ("max_length", "3"), ("data", "sha256 8f14e45f…")),
+        provenance=(
+            ("tamis", "0.1.0"),
+            ("Python", "3.11.9"),
+            ("numpy", "2.4.6"),
+            ("rows", "7 043"),
+            ("rho", "1.1"),
+            ("max_length", "3"),
+            ("data", "sha256 8f14e45f…"),
+        ),
         word="rule",
         words="rules",
     )
@@ -126,11 +166,16 @@ def flowers(seed: int = 3, classes: int = 3, rules: int = 12) -> ReportContent:
 def hostile() -> ReportContent:
     """Every text a user can choose is an attack."""
     rng = np.random.default_rng(5)
-    listed = tuple(Piece(name, (name, "tenure <= 11") if i % 2 else (), {"coverage": 0.2, "precision": math.nan, "lift": math.inf, "kind": name}) for i, name in enumerate(HOSTILE))
+    listed = tuple(
+        Piece(name, (name, "tenure <= 11") if i % 2 else (), {"coverage": 0.2, "precision": math.nan, "lift": math.inf, "kind": name})
+        for i, name in enumerate(HOSTILE)
+    )
     measures = (*MEASURES[:3], Measure("kind", HOSTILE[0], "text", note=HOSTILE[1]))
     attack = HOSTILE[0]
     base = path(rng, 6, len(listed))
-    stops = tuple(Stop(s.t, Claim(HOSTILE[1], s.claim.state, s.claim.gap, 0.01), s.pieces, s.weights, s.constant, s.mean, s.error) for s in base.stops)
+    stops = tuple(
+        Stop(s.t, Claim(HOSTILE[1], s.claim.state, s.claim.gap, 0.01), s.pieces, s.weights, s.constant, s.mean, s.error) for s in base.stops
+    )
     return ReportContent(
         attack,
         path=PathPicture(HOSTILE[1], stops, len(stops) - 1, attack, note=attack),
@@ -154,5 +199,7 @@ def heavy(knots: int = 20, rules: int = 500) -> ReportContent:
     listed = pieces(rng, rules)
     every = tuple(range(rules))
     claim = Claim("Within 0.8 % of the best possible model.", "holds", 0.008, 0.01)
-    stops = tuple(Stop(float(t), claim, every, tuple((float(w),) for w in rng.normal(0, 1, rules)), (0.1,)) for t in np.geomspace(0.01, 100, knots))
+    stops = tuple(
+        Stop(float(t), claim, every, tuple((float(w),) for w in rng.normal(0, 1, rules)), (0.1,)) for t in np.geomspace(0.01, 100, knots)
+    )
     return ReportContent("heavy", PathPicture("C", stops, knots // 2), listed, measures=MEASURES, word="rule", words="rules")

@@ -265,7 +265,9 @@ class ReportContent:
                     "so it cannot be shown; give one tuple of weights per piece."
                 )
             if any(not 0 <= index < len(self.pieces) for index in stop.pieces):
-                raise TamisError(f"The knot at {self.path.knob} = {stop.t} names a piece that is not listed; list every piece of every knot.")
+                raise TamisError(
+                    f"The knot at {self.path.knob} = {stop.t} names a piece that is not listed; list every piece of every knot."
+                )
 
     @property
     def chosen(self) -> Stop:

@@ -75,6 +75,11 @@ def gap(value: float) -> str:
     return percent(value).replace(" ", SPACE)
 
 
+def knob_text(value: float) -> str:
+    """A knob's value with three significant digits."""
+    return number(float(f"{value:.3g}"))
+
+
 def in_form(value: Value, form: str) -> str:
     """A measured value in the form its column asks for; a dash where there is none."""
     if isinstance(value, str):

@@ -130,7 +130,9 @@ def _environment() -> Environment:
     """The one Jinja environment: escaping on, a missing name is an error."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["visible"] = visible
     environment.filters["points"] = points_text
     return environment

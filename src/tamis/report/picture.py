@@ -7,6 +7,7 @@ readable on a phone.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def picture_of(content: ReportContent) -> Picture:
 def knob_axis(path: PathPicture) -> tuple[tuple[float, ...], tuple[Tick, ...], str]:
     """Places of the knots in 0..WIDTH, ticks, and the scale used; the path is drawn left to right as followed."""
     values = [stop.t for stop in path.stops]
-    steps = [after - before for before, after in zip(values, values[1:], strict=False)]
+    steps = [after - before for before, after in itertools.pairwise(values)]
     if not steps or not (all(step > 0 for step in steps) or all(step < 0 for step in steps)):
         last = max(len(values) - 1, 1)
         places = tuple(WIDTH * index / last for index in range(len(values)))
@@ -114,7 +115,9 @@ def knob_axis(path: PathPicture) -> tuple[tuple[float, ...], tuple[Tick, ...], s
         scale = "linear"
     turned = [math.log10(value) for value in values] if scale == "log" else values
     span = turned[-1] - turned[0]
-    marks = _decades(min(turned), max(turned)) if scale == "log" else [(mark, number(mark)) for mark in nice_marks(min(values), max(values), 7)]
+    marks = (
+        _decades(min(turned), max(turned)) if scale == "log" else [(mark, number(mark)) for mark in nice_marks(min(values), max(values), 7)]
+    )
     ticks = [Tick(WIDTH * (at - turned[0]) / span, text) for at, text in marks]
     return tuple(WIDTH * (at - turned[0]) / span for at in turned), _thinned(sorted(ticks, key=lambda tick: tick.at)), scale
 
@@ -122,7 +125,11 @@ def knob_axis(path: PathPicture) -> tuple[tuple[float, ...], tuple[Tick, ...], s
 def _decades(low: float, high: float) -> list[tuple[float, str]]:
     """Powers of ten in a range of logarithms, with 2 and 5 between them while that leaves room."""
     factors: tuple[int, ...] = (1,) if high - low > 2.2 else (1, 2, 5)
-    marks = [(power + math.log10(factor), number(factor * 10.0**power)) for power in range(math.floor(low), math.ceil(high) + 1) for factor in factors]
+    marks = [
+        (power + math.log10(factor), number(factor * 10.0**power))
+        for power in range(math.floor(low), math.ceil(high) + 1)
+        for factor in factors
+    ]
     return [(at, text) for at, text in marks if low - 1e-9 <= at <= high + 1e-9]
 
 
@@ -235,15 +242,21 @@ def _scores(path: PathPicture, x: Sequence[float]) -> Scores | None:
     return Scores(curve, (*above, *reversed(below)), ticks, best, height(limit))
 
 
+def gap_scale(stops: Sequence[Stop]) -> tuple[float | None, float]:
+    """The gap that was asked for, and the gap that fills the panel: four times that at most."""
+    asked = next((tolerance for stop in stops if (tolerance := finite(stop.claim.tolerance)) is not None), None)
+    largest = max((known for stop in stops if (known := finite(stop.claim.gap)) is not None), default=1.0)
+    top = min(max(largest * 1.15, 1.5 * (asked or 0.0)), 4 * asked if asked else math.inf)
+    return asked, top or 1.0
+
+
 def _gaps(stops: Sequence[Stop], x: Sequence[float]) -> Gaps:
     """One bar per knot, reaching half way to its neighbours; an unknown distance fills the panel."""
-    asked = next((tolerance for stop in stops if (tolerance := finite(stop.claim.tolerance)) is not None), None)
-    distances = [finite(stop.claim.gap) for stop in stops]
-    largest = max((distance for distance in distances if distance is not None), default=1.0)
-    top = min(max(largest * 1.15, 1.5 * (asked or 0.0)), 4 * asked if asked else math.inf) or 1.0
-    edges = [0.0, *((before + after) / 2 for before, after in zip(x, x[1:], strict=False)), WIDTH]
+    asked, top = gap_scale(stops)
+    edges = [0.0, *((before + after) / 2 for before, after in itertools.pairwise(x)), WIDTH]
     bars = []
-    for index, (stop, distance) in enumerate(zip(stops, distances, strict=True)):
+    for index, stop in enumerate(stops):
+        distance = finite(stop.claim.gap)
         height = GAP_HEIGHT if distance is None else max(1.5, GAP_HEIGHT * min(1.0, distance / top))
         bars.append(Bar(round(edges[index], 1), round(edges[index + 1] - edges[index], 1), round(GAP_HEIGHT - height, 1), stop.claim.state))
     line = None if asked is None else round(GAP_HEIGHT * (1 - asked / top), 1)

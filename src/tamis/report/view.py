@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.report.content import Baseline, Claim, Measure, Piece, ReportContent, Stop
-from tamis.report.numbers import NOTHING, count, decimals_for, finite, gap, in_form, number, signed, visible, with_error
+from tamis.report.numbers import NOTHING, count, decimals_for, finite, gap, in_form, knob_text, signed, visible, with_error
 from tamis.report.picture import Picture, picture_of, top_pieces
 
 BADGES = {"holds": "Certified", "fails": "Not certified", "none": "No certificate"}
@@ -50,7 +50,10 @@ def view_of(content: ReportContent, most: int | None = None) -> View:
         "measures": [{"label": visible(measure.label), "classes": _classes(measure), "bar": measure.bar} for measure in content.measures],
         "pieces": [_piece(content, content.pieces[index]) for index in kept],
         "tops": {place[piece]: colour for colour, piece in enumerate(top_pieces(content), start=1)} if picture else {},
-        "knots": [_knot(content, stop, place, most) | {"story": story(content, stop, last)} for stop, last in zip(content.path.stops, before, strict=True)],
+        "knots": [
+            _knot(content, stop, place, most) | {"story": story(content, stop, last)}
+            for stop, last in zip(content.path.stops, before, strict=True)
+        ],
         "x": [round(x / 10, 2) for x in picture.x] if picture else [0],
     }
     return View(content, picture, data, comparison(content.baselines), len(content.pieces) - len(kept))
@@ -70,7 +73,12 @@ def _piece(content: ReportContent, piece: Piece) -> dict[str, Any]:
         key = visible(value) if isinstance(value, str) else None if known is None else float(f"{known:.6g}")
         bar = round(100 * min(max(known, 0.0), 1.0), 1) if measure.bar and known is not None else None
         values.append([in_form(value, measure.form), key, bar] if bar is not None else [in_form(value, measure.form), key])
-    return {"name": visible(piece.name), "parts": [visible(condition) for condition in piece.conditions], "joiner": visible(piece.joiner), "values": values}
+    return {
+        "name": visible(piece.name),
+        "parts": [visible(condition) for condition in piece.conditions],
+        "joiner": visible(piece.joiner),
+        "values": values,
+    }
 
 
 def _knot(content: ReportContent, stop: Stop, place: dict[int, int], most: int | None) -> dict[str, Any]:
@@ -120,11 +128,6 @@ def strongest(weights: Sequence[float], how_many: int) -> list[int]:
     """Positions of the largest weights in column order: what a row shows when there are many columns."""
     order = sorted(range(len(weights)), key=lambda column: (-abs(weights[column]), column))
     return sorted(order[:how_many])
-
-
-def knob_text(value: float) -> str:
-    """A knob's value with three significant digits."""
-    return number(float(f"{value:.3g}"))
 
 
 def short_claim(claim: Claim) -> str:

@@ -147,6 +147,7 @@
     at("home").disabled = home;
     at("home").classList.toggle("away", home);
     at("events").textContent = knot.story;
+    at("now").textContent = `${knot.label}. ${knot.story}`;
     if (at("score")) at("score").textContent = knot.score;
     document.querySelectorAll(".marker").forEach((line) => {
       line.setAttribute("d", line.getAttribute("d").replace(/^M[\d.]+/, `M${data.x[page.knot] * 10}`));

@@ -1,0 +1,218 @@
+"""From a fitted model to the content of its report.
+
+Any model with a `path_` can be reported: its pieces are then shown under the names the path gives them. A
+model with `rules_` says more, and `tamis.report.build_rules` says it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tamis.core.errors import TamisError
+from tamis.core.path import Path
+from tamis.report.content import Baseline, Claim, Figure, PathPicture, Piece, ReportContent, ScoreColumn, Stop
+from tamis.report.numbers import count, gap, knob_text, share, with_error
+
+STATUS = {
+    "complete": "",
+    "stopped": "The path stopped where nothing more was left to find.",
+    "interrupted": "The path was interrupted; what had been reached until then is shown.",
+    "budget": "The path ended when its time or size limit was reached.",
+}
+CHOICES = {
+    "cv": "the simplest model within one standard error of the best, by cross-validation",
+    "aic": "the lowest AIC",
+    "bic": "the lowest BIC",
+    "ebic": "the lowest extended BIC",
+    "stability": "the most stable selection over resamples",
+    "last": "the end of the path",
+}
+LOWER_IS_BETTER = ("loss", "error", "deviance", "mse", "mae", "nll", "risk")
+LONGEST_VALUE = 200
+
+
+def report(model: Any, file: str | os.PathLike[str]) -> None:
+    """Write the report of a fitted model: one HTML file that opens from disk.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Anything with a `path_`.
+    file : path
+        Written whole, or not at all.
+    """
+    from tamis.report.page import write_report
+
+    write_report(content_of(model), file)
+
+
+def content_of(model: Any) -> ReportContent:
+    """What the report of a fitted model says, as plain data.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With `path_`; also read where present: `rules_`, `certificate_`, `baselines_`, `notes_`, `C_`.
+    """
+    path: Path | None = getattr(model, "path_", None)
+    if path is None:
+        raise TamisError(f"This {type(model).__name__} has no path yet, so there is nothing to report; fit it first.")
+    if hasattr(model, "rules_"):
+        from tamis.report.build_rules import rule_content
+
+        return rule_content(model)
+    return path_content(path, title=type(model).__name__, chosen=chosen_knot(model, path), **common(model, path))
+
+
+def path_content(path: Path, *, title: str, chosen: int | None = None, **said: Any) -> ReportContent:
+    """The content of a bare path: pieces under their own names, weights, certificates, validation.
+
+    Parameters
+    ----------
+    path : Path
+    title : str
+    chosen : int, optional
+        Position of the chosen knot; the last one by default.
+    **said
+        Further fields of `ReportContent`.
+    """
+    place = {atom: index for index, atom in enumerate(path.pieces)}
+    stops = []
+    for index, knot in enumerate(path.knots):
+        weights = tuple(tuple(map(float, row)) for row in knot.coefficients)
+        atoms = tuple(place[atom] for atom in knot.atoms)
+        stops.append(
+            Stop(float(knot.t), Claim.of(knot.certificate), atoms, weights, tuple(map(float, knot.intercept)), *validation(path, index))
+        )
+    columns = len(path.knots[0].intercept) if path.knots else 1
+    shown = (ScoreColumn(),) if columns == 1 else tuple(ScoreColumn(f"column {index}") for index in range(columns))
+    picture = path_picture(path, stops, len(stops) - 1 if chosen is None else chosen)
+    return ReportContent(title, picture, tuple(Piece(name) for name in path.pieces.values()), columns=shown, **said)
+
+
+def path_picture(path: Path, stops: Sequence[Stop], chosen: int, by: str = "") -> PathPicture:
+    """The path with its validation score named and how it was chosen said."""
+    score = score_name(path)
+    said = [f"Chosen: {by}." if by else "", STATUS.get(path.status, "")]
+    return PathPicture(path.knob, tuple(stops), chosen, score, lower_is_better(score), note=" ".join(filter(None, said)))
+
+
+def score_name(path: Path) -> str:
+    """What the validation score is called; empty without validation."""
+    if "mean" not in path.scores:
+        return ""
+    return str(path.provenance.get("scoring") or "score").replace("_", " ")
+
+
+def lower_is_better(score: str) -> bool:
+    """Whether a score of this name falls as the model gets better; negated scores do not."""
+    return not score.startswith("neg ") and any(word in score.lower() for word in LOWER_IS_BETTER)
+
+
+def validation(path: Path, index: int) -> tuple[float | None, float | None]:
+    """Mean and standard error at a knot, where they are known."""
+    return _entry(path.scores.get("mean"), index), _entry(path.scores.get("error"), index)
+
+
+def _entry(values: Any, index: int) -> float | None:
+    """One entry of an optional array; a path cut short has fewer."""
+    if values is None or index >= len(values) or not math.isfinite(float(values[index])):
+        return None
+    return float(values[index])
+
+
+def chosen_knot(model: Any, path: Path) -> int:
+    """Position of the knot a fitted model chose: the one at its knob value."""
+    value = getattr(model, f"{path.knob}_", None)
+    if value is None or not path.knots:
+        return len(path.knots) - 1
+    return min(range(len(path.knots)), key=lambda index: abs(path.knots[index].t - float(value)))
+
+
+def how_chosen(model: Any) -> str:
+    """The rule that chose the knot, in words."""
+    choose = getattr(model, "choose", None)
+    return CHOICES.get(choose, "") if isinstance(choose, str) else "the value that was asked for" if choose is not None else ""
+
+
+def common(model: Any, path: Path) -> dict[str, Any]:
+    """What every family's report shares: figures, notes, provenance, comparison."""
+    return {
+        "figures": figures(model, path, "pieces"),
+        "baselines": baselines(model),
+        "baseline_score": score_name(path),
+        "notes": tuple(map(str, getattr(model, "notes_", ()))),
+        "provenance": provenance(model, path),
+    }
+
+
+def figures(model: Any, path: Path, words: str) -> tuple[Figure, ...]:
+    """The few numbers at the top."""
+    chosen = chosen_knot(model, path)
+    knot = path.knots[chosen]
+    certificate = getattr(model, "certificate_", knot.certificate)
+    found = len(getattr(model, "rules_", knot.atoms))
+    looked = certificate.scope.looked
+    shown = [Figure(words, count(found), f"{count(looked)} were looked at" if looked else "")]
+    mean, error = validation(path, chosen)
+    if mean is not None:
+        folds = len(path.scores["folds"][0]) if "folds" in path.scores and len(path.scores["folds"]) else 0
+        shown.append(Figure(score_name(path), with_error(mean, error), f"mean of {folds} folds" if folds else "cross-validated"))
+    if certificate.kind != "none" and math.isfinite(certificate.gap):
+        shown.append(Figure("distance to the best", gap(certificate.gap), f"at most; {gap(certificate.tolerance)} was asked for"))
+    if certificate.constant is not None and not certificate.nothing_to_gain:
+        shown.append(Figure("share of the possible gain", share(certificate.gain_share), "at least, over a constant"))
+    elif path.status == "complete":
+        shown.append(Figure(path.knob, knob_text(knot.t), f"of {len(path.knots)} values" if len(path.knots) > 1 else ""))
+    return tuple(shown)
+
+
+def baselines(model: Any) -> tuple[Baseline, ...]:
+    """The comparison a model carries, as it stands."""
+    listed: Mapping[str, Mapping[str, Any]] = getattr(model, "baselines_", {}) or {}
+    return tuple(
+        Baseline(
+            name,
+            row.get("score"),
+            row.get("error"),
+            row.get("rules"),
+            row.get("gap"),
+            str(row.get("sentence") or ""),
+            row.get("kind") == "model",
+        )
+        for name, row in listed.items()
+    )
+
+
+def provenance(model: Any, path: Path) -> tuple[tuple[str, str], ...]:
+    """Versions, data and parameters: whatever the path recorded, then every parameter that is not the default."""
+    rows = {str(name).replace("_", " "): _worded(value) for name, value in _flat(path.provenance) if value not in (None, "", (), [])}
+    rows |= {name: _worded(value) for name, value in changed_parameters(model).items()}
+    return tuple(rows.items())
+
+
+def changed_parameters(model: Any) -> dict[str, Any]:
+    """Parameters that differ from the constructor's defaults."""
+    import inspect
+
+    if not hasattr(model, "get_params"):
+        return {}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
+    return {name: value for name, value in model.get_params(deep=False).items() if repr(defaults.get(name)) != repr(value)}
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested provenance as one list, inner names after outer ones."""
+    rows: list[tuple[str, Any]] = []
+    for name, value in data.items():
+        rows += _flat(value, f"{prefix}{name} ") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
+    return rows
+
+
+def _worded(value: Any) -> str:
+    """A parameter as text, never so long that it hides the others."""
+    text = value if isinstance(value, str) else ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} …"
