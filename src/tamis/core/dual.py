@@ -30,6 +30,10 @@ class DualPoint:
         """The point as floats."""
         return self.units * self.quantum
 
+    def folded(self, targets: Targets) -> DualPoint:
+        """Per design row, as pricing sees it."""
+        return DualPoint(targets.fold(self.units), self.quantum)
+
 
 def balanced(targets: Targets, pull: Array) -> Array:
     """The nearest simple point whose columns sum to zero, still inside the domain of the conjugate."""
@@ -167,14 +171,14 @@ def constant_model(targets: Targets, columns: int) -> tuple[Array, float]:
         level = np.array([_flat_level(targets)])
     else:
         level = _newton_levels(targets, columns)
-    return level, targets.value(np.broadcast_to(level, (len(targets.y), columns)))
+    return level, targets.value(np.broadcast_to(level, (targets.design_rows, columns)))
 
 
 def _flat_level(targets: Targets) -> float:
     """Where the summed gradient changes sign; brackets by doubling, then Brent."""
     from scipy.optimize import brentq
 
-    rows = np.zeros_like(targets.y)
+    rows = np.zeros((targets.design_rows, 1))
 
     def slope(level: float) -> float:
         return -float(targets.pull(rows + level).sum())
@@ -193,7 +197,7 @@ def _flat_level(targets: Targets) -> float:
 
 def _newton_levels(targets: Targets, columns: int) -> Array:
     """Intercepts of several columns with offsets, by damped Newton."""
-    level, rows = np.zeros(columns), len(targets.y)
+    level, rows = np.zeros(columns), targets.design_rows
     value = targets.value(np.broadcast_to(level, (rows, columns)))
     for _ in range(100):
         score = np.broadcast_to(level, (rows, columns))

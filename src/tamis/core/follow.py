@@ -75,6 +75,18 @@ class JournalSection(Protocol):
     def append(self, knot: Knot) -> None: ...
 
 
+class Run(Protocol):
+    """Knots along a schedule, one after the other: a Walk, or several walks made one."""
+
+    status: str
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def watch(self) -> Watch: ...
+    def __iter__(self) -> Iterator[Knot]: ...
+
+
 class Watch:
     """Why to stop: Ctrl-C once (twice raises KeyboardInterrupt), or a time budget.
 
@@ -185,17 +197,19 @@ class Walk:
 
     def _one(self, position: int, state: Any) -> tuple[Knot | None, Any, str | None]:
         """Solve, price, grow, until certified or a reason to stop; the reason comes with what there is."""
-        problem, solver, t, stop = self.problem, self.solver, self.schedule[position], self.watch.stop
+        problem, solver, t = self.problem, self.solver, self.schedule[position]
         certificate: Certificate | None = None
         last = state
         for rounds in range(self.rounds):
+            # whatever stops a run, its first knot gets one whole round: there is always a model to return
+            stop = self.watch.stop if self.knots or rounds else _never
             state = solver.step(problem, t, state, stop)
             if self.watch.reason() and certificate is not None:
                 break
             verdict, state = solver.certify(problem, t, state, stop)
             certificate, last = verdict.certificate, state
             self._tell(position, t, rounds, certificate)
-            if verdict.done or self.watch.reason() or solver.full(state):
+            if verdict.done or stop() or solver.full(state):
                 break
             state = solver.grow(problem, state, verdict.newcomers)
         reason = self.watch.reason()
@@ -210,6 +224,10 @@ class Walk:
         event |= {"held": certificate.scope.held, "looked": certificate.scope.looked, "seconds": self.watch.seconds}
         for observer in self.observe:
             observer(event)
+
+
+def _never() -> bool:
+    return False
 
 
 def follow(

@@ -8,7 +8,8 @@ Adding a loss is one class here and one line in LOSSES; the registry-wide tests 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -291,26 +292,49 @@ LOSSES: dict[str, type[Any]] = {
 class Targets:
     """A loss with its data: encoded y, weights already multiplied by the knob, offsets, and a constant.
 
-    The constant carries what row compression took out of the objective (the spread within merged rows).
+    Rows that no atom can tell apart share one row of the design. `starts` then says where each design row's
+    targets begin; scores come per design row, dual points stay per target and are folded for pricing.
+    The constant carries what merging equal targets took out of the objective.
     """
 
     loss: Any
     y: Array
     weight: Array
     offset: Array
-    constant: float = field(default=0.0)
+    constant: float = 0.0
+    starts: NDArray[np.intp] | None = None
+
+    @property
+    def columns(self) -> int:
+        """Score columns."""
+        return self.y.shape[1]
+
+    @cached_property
+    def owner(self) -> NDArray[np.intp]:
+        """The design row of each target."""
+        if self.starts is None:
+            return np.arange(len(self.y))
+        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.y))))
+
+    def spread(self, score: Array) -> Array:
+        """Scores per design row to scores per target, offsets added."""
+        return (score if self.starts is None else score[self.owner]) + self.offset
+
+    def fold(self, values: Any) -> Any:
+        """Sums over the targets of each design row."""
+        return values if self.starts is None else np.add.reduceat(values, self.starts, axis=0)
 
     def value(self, score: Array) -> float:
-        """Weighted loss of scores (offset not included in them)."""
-        return self.loss.value(score + self.offset, self.y, self.weight) + self.constant
+        """Weighted loss at scores per design row."""
+        return self.loss.value(self.spread(score), self.y, self.weight) + self.constant
 
     def pull(self, score: Array) -> Array:
-        """The dual point at these scores: minus the gradient."""
-        return -self.loss.gradient(score + self.offset, self.y, self.weight)
+        """The dual point at these scores, per target: minus the gradient."""
+        return -self.loss.gradient(self.spread(score), self.y, self.weight)
 
     def curvature(self, score: Array) -> Array:
-        """Second derivative per row."""
-        return np.asarray(self.loss.curvature(score + self.offset, self.y, self.weight))
+        """Second derivative per design row."""
+        return np.asarray(self.fold(np.asarray(self.loss.curvature(self.spread(score), self.y, self.weight))))
 
     def dual(self, pull: Array) -> float:
         """What the dual point is worth before the norm is paid: minus the conjugate, minus the offsets' share."""
@@ -322,8 +346,13 @@ class Targets:
 
     def at(self, factor: float) -> Targets:
         """The same data with weights multiplied."""
-        return Targets(self.loss, self.y, self.weight * factor, self.offset, self.constant * factor)
+        return replace(self, weight=self.weight * factor, constant=self.constant * factor)
 
     def with_loss(self, loss: Any) -> Targets:
         """The same data under another loss."""
-        return Targets(loss, self.y, self.weight, self.offset, self.constant)
+        return replace(self, loss=loss)
+
+    @property
+    def design_rows(self) -> int:
+        """How many rows the design has."""
+        return len(self.y) if self.starts is None else len(self.starts)

@@ -1,7 +1,7 @@
 """Which twin of a kernel runs: numpy until its time would have paid for compiling, numba from then on.
 
-Compiling costs about a second in a process with a cold cache. So the estimated numpy seconds are added up,
-and the switch comes when they exceed that cost: never much worse than the better choice, whatever the fit.
+Compiling costs a second or two in a process with a cold cache. So the estimated numpy seconds are added up, and
+the switch comes when they exceed that cost: never much worse than the better choice, whatever the fit.
 `TAMIS_KERNELS=numpy` or `numba` forces one.
 """
 
@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tamis.kernels import reference
-from tamis.kernels.reference import RowValues
+from tamis.kernels.reference import Leaves, Literals, Net, RowValues
 
-__all__ = ["RowValues", "conjunction_sums", "kernels_in_use"]
+__all__ = ["Leaves", "Literals", "Net", "RowValues", "conjunction_sums", "kernels_in_use", "leaf_powers"]
 
-COMPILE_SECONDS = 0.7
-SECONDS_PER_ROW = 3e-9  # numpy twin, per (node, extension) pair and row
+COMPILE_SECONDS = 1.5
+SECONDS_PER_CELL = 1.2e-10  # numpy twin: per node, literal, row and group
+SMALL = 2**22  # cells below which threads are not worth starting
 _spent = 0.0
 
 
@@ -32,24 +35,54 @@ def kernels_in_use() -> str:
     return "numba" if "tamis.kernels.fast" in sys.modules or _spent > COMPILE_SECONDS else "numpy"
 
 
-def conjunction_sums(literals: Any, rows: int, nodes: Any, starts: Any, extensions: Any, values: RowValues, threads: int = 1) -> tuple[Any, Any]:
-    """Support and value sums of nodes joined with their extensions; see `reference.conjunction_sums`."""
+def _twin(cells: float) -> Any:
+    """The module to call, after noting what numpy would spend."""
     global _spent
-    _spent += len(extensions) * rows * SECONDS_PER_ROW
+    _spent += cells * SECONDS_PER_CELL
     if kernels_in_use() == "numpy":
-        return reference.conjunction_sums(literals, rows, nodes, starts, extensions, values)
+        return reference
     from tamis.kernels import fast
 
-    if threads <= 1 or len(extensions) * literals.shape[1] < 50_000 or len(nodes) < 2 * threads:
-        return tuple(fast.conjunction_sums(literals, rows, nodes, starts, extensions, values))  # type: ignore[return-value]
-    cuts = np.unique(np.searchsorted(starts, np.linspace(0, starts[-1], threads + 1)))
-    cuts[0], cuts[-1] = 0, len(nodes)
+    return fast
+
+
+def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: Any, values: RowValues, threads: int = 1) -> tuple[Any, Any]:
+    """Support and value sums of nodes joined with their extensions; see `reference.conjunction_sums`."""
+    cells = len(nodes) * literals.words.size * 64.0 * (1 + len(values.values))
+    twin = _twin(min(cells, 64.0 * len(extensions) * literals.words.shape[1] * 4))
+    if twin is reference or threads <= 1 or cells < SMALL:
+        return tuple(twin.conjunction_sums(literals, nodes, starts, extensions, values))  # type: ignore[return-value]
+    _ = values.planes, literals.by_word  # built once, before the threads share them
 
     def part(first: int, last: int) -> Any:
         inside = slice(starts[first], starts[last])
-        return fast.conjunction_sums(literals, rows, nodes[first:last], starts[first : last + 1] - starts[first], extensions[inside], values)
+        return twin.conjunction_sums(literals, nodes[first:last], starts[first : last + 1] - starts[first], extensions[inside], values)
 
-    _ = values.planes  # built once, before the threads share it
+    return _threaded(part, len(nodes), threads)
+
+
+def leaf_powers(literals: Literals, leaves: Leaves, net: Net, threads: int = 1) -> tuple[Any, Any]:
+    """Power sums over the extensions of nodes; see `reference.leaf_powers`."""
+    cells = len(leaves.nodes) * literals.words.size * 64.0 * (1 + len(net.shifted.values))
+    twin = _twin(cells)
+    if twin is reference or threads <= 1 or cells < SMALL:
+        return tuple(twin.leaf_powers(literals, leaves, net))  # type: ignore[return-value]
+    _ = net.shifted.planes, literals.by_word
+
+    def part(first: int, last: int) -> Any:
+        starts = leaves.starts[first : last + 1]
+        some = replace(
+            leaves, nodes=leaves.nodes[first:last], starts=starts - starts[0], extensions=leaves.extensions[starts[0] : starts[-1]],
+            support=leaves.support[first:last], factor=leaves.factor[first:last], sign=leaves.sign[first:last],
+        )  # fmt: skip
+        return twin.leaf_powers(literals, some, net)
+
+    return _threaded(part, len(leaves.nodes), threads)
+
+
+def _threaded(part: Callable[[int, int], Any], count: int, threads: int) -> tuple[Any, Any]:
+    """Slices of the nodes on threads, results in order."""
+    cuts = np.unique(np.linspace(0, count, 4 * threads + 1).astype(int))
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(part, cuts[:-1], cuts[1:]))
-    return np.concatenate([support for support, _ in found]), np.concatenate([sums for _, sums in found])
+        found = list(pool.map(part, cuts[:-1].tolist(), cuts[1:].tolist()))
+    return np.concatenate([first for first, _ in found]), np.concatenate([second for _, second in found])

@@ -1,4 +1,4 @@
-"""The kernels' truth, in plain numpy: slow loops elsewhere must equal these to the last bit.
+"""The kernels' truth, in plain numpy: the compiled loops must equal these, integer sums to the last bit.
 
 Booleans are packed 64 rows to a little-endian word. Integer row values are held twice: as plain integers, for
 one matrix product in float64 (exact below 2^53), and as bit planes, for AND + popcount on packed words.
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 EXACT = 2**53  # integers up to here are exact in float64
+NEGLIGIBLE = 1e-16  # powers below this are counted, not added
+TWIN_CELLS = 2**22
 
 
 def pack_rows(truth: NDArray[np.bool_]) -> Words:
@@ -34,25 +37,45 @@ def unpack_rows(words: Words, rows: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
+class Literals:
+    """Packed literals, by literal and by word, and as floats where a numpy twin wants them."""
+
+    words: Words
+    rows: int
+
+    @cached_property
+    def by_word(self) -> Words:
+        """(words, literals): one word of every literal side by side, which is how the compiled loops read them."""
+        return np.ascontiguousarray(self.words.T)
+
+    @cached_property
+    def floats(self) -> Floats:
+        """(rows, literals)."""
+        return np.ascontiguousarray(unpack_rows(self.words, self.rows).T.astype(np.float64))
+
+
+@dataclass(frozen=True)
 class RowValues:
-    """Non-negative integers per row, in several groups (positive part, negative part, weights, ...): (groups, rows)."""
+    """Non-negative integers per row, in several groups: (groups, rows)."""
 
     values: Integers
 
     @cached_property
     def planes(self) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
-        """Bit planes (planes, words), the group of each, and the power of two it stands for."""
-        words, group, power = [], [], []
+        """Bit planes in fours (planes, words), and for each four its group and the shift of its first plane."""
+        width = max(1, -(-self.values.shape[1] // 64))
+        words, group, shift = [], [], []
         for g, row in enumerate(self.values):
-            for bit in range(int(row.max(initial=0)).bit_length()):
-                words.append(pack_rows(((row >> bit) & 1).astype(bool)[None])[0])
+            for first in range(0, int(row.max(initial=0)).bit_length(), 4):
+                for bit in range(first, first + 4):
+                    words.append(pack_rows(((row >> bit) & 1).astype(bool)[None])[0])
                 group.append(g)
-                power.append(1 << bit)
-        stacked = np.stack(words) if words else np.zeros((0, max(1, -(-self.values.shape[1] // 64))), dtype=np.uint64)
-        return stacked, np.array(group, dtype=np.int64), np.array(power, dtype=np.int64)
+                shift.append(first)
+        stacked = np.stack(words) if words else np.zeros((0, width), dtype=np.uint64)
+        return stacked, np.array(group, dtype=np.int64), np.array(shift, dtype=np.int64)
 
     @cached_property
-    def floats(self) -> NDArray[np.float64]:
+    def floats(self) -> Floats:
         """The values as floats, refused when a sum of them could be inexact."""
         if int(self.values.sum(axis=1).max(initial=0)) >= EXACT:
             raise OverflowError("row values too large for an exact float64 sum")
@@ -68,21 +91,105 @@ def conjunction_words(literals: Words, nodes: Any) -> Words:
     return full
 
 
-def conjunction_sums(literals: Words, rows: int, nodes: Any, starts: Integers, extensions: Integers, values: RowValues) -> tuple[Integers, Integers]:
+def conjunction_sums(literals: Literals, nodes: Any, starts: Integers, extensions: Integers, values: RowValues) -> tuple[Integers, Integers]:
     """For each node and each of its extension literals: rows covered by both, and the sums of `values` over them.
 
     nodes: (nodes, depth) literal positions padded with -1; extensions[starts[i]:starts[i+1]] belong to node i.
     Returns (count,) and (count, groups).
     """
+    rows, size = literals.rows, np.diff(starts)
     support = np.zeros(len(extensions), dtype=np.int64)
     sums = np.zeros((len(extensions), len(values.values)), dtype=np.int64)
-    owner = np.repeat(np.arange(len(nodes)), np.diff(starts))
+    owner = np.repeat(np.arange(len(nodes)), size)
     weights = np.concatenate([np.ones((1, rows)), values.floats])
-    step = max(1, 2**22 // max(rows, 1))
-    masks = conjunction_words(literals, nodes)
-    for first in range(0, len(extensions), step):
-        part = slice(first, first + step)
-        covered = unpack_rows(masks[owner[part]] & literals[extensions[part]], rows)
-        found = (covered.astype(np.float64) @ weights.T).astype(np.int64)
-        support[part], sums[part] = found[:, 0], found[:, 1:]
+    masks = conjunction_words(literals.words, nodes)
+    # few extensions per node: pair by pair; many: a matrix product with every literal
+    if len(extensions) * 4 < len(nodes) * len(literals.words):
+        step = max(1, TWIN_CELLS // max(rows, 1))
+        for first in range(0, len(extensions), step):
+            part = slice(first, first + step)
+            covered = unpack_rows(masks[owner[part]] & literals.words[extensions[part]], rows)
+            found = (covered.astype(np.float64) @ weights.T).astype(np.int64)
+            support[part], sums[part] = found[:, 0], found[:, 1:]
+        return support, sums
+    step = max(1, TWIN_CELLS // max(rows, 1))
+    for first in range(0, len(nodes), step):
+        covered = unpack_rows(masks[first : first + step], rows)
+        inside = slice(starts[first], starts[min(first + step, len(nodes))])
+        place = (owner[inside] - first, extensions[inside])
+        support[inside] = (covered @ literals.floats)[place].astype(np.int64)
+        for group, row in enumerate(weights[1:]):
+            sums[inside, group] = ((covered * row) @ literals.floats)[place].astype(np.int64)
     return support, sums
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Nodes all of whose extensions are to be looked at once, and only their weighed powers summed.
+
+    Attributes
+    ----------
+    nodes, starts, extensions
+        As in `conjunction_sums`.
+    support : ndarray of int (nodes,)
+        Rows of each node; an extension that drops none of them is implied and does not count.
+    factor : ndarray (nodes,)
+        Multiplies |G| before the power.
+    sign : ndarray of int (nodes,)
+        The only sign of G that counts, 0 for any.
+    """
+
+    nodes: Any
+    starts: Integers
+    extensions: Integers
+    support: Integers
+    factor: Floats
+    sign: Integers
+
+
+@dataclass(frozen=True)
+class Net:
+    """The signed row values of a pricing call, shifted to be non-negative, then row weights if they matter.
+
+    `shifted` holds one group per column, value + offset, so that a net sum is the group's sum minus offset times
+    the support; a last group of row weights follows when `least` > 0.
+    """
+
+    shifted: RowValues
+    offset: int
+    columns: int
+    least: int
+    shrink: Floats
+    sign: Integers
+    exponent: float
+
+
+def leaf_powers(literals: Literals, leaves: Leaves, net: Net) -> tuple[Floats, Integers]:
+    """Per node: the sum over its useful extensions k of (factor * shrink_k * |G|)^exponent, and how many they are."""
+    count, rows = len(leaves.nodes), literals.rows
+    powers, looked = np.zeros(count), np.zeros(count, dtype=np.int64)
+    masks = conjunction_words(literals.words, leaves.nodes)
+    step = max(1, TWIN_CELLS // max(rows, len(literals.words)))
+    for first in range(0, count, step):
+        last = min(first + step, count)
+        covered = unpack_rows(masks[first:last], rows)
+        inside = slice(leaves.starts[first], leaves.starts[last])
+        owner = np.repeat(np.arange(last - first), np.diff(leaves.starts[first : last + 1]))
+        place = (owner, leaves.extensions[inside])
+        support = (covered @ literals.floats)[place]
+        useful = (support > 0) & (support < leaves.support[first:last][owner])
+        square = np.zeros(len(owner))
+        sign = leaves.sign[first:last][owner]
+        sign = np.where(sign == 0, net.sign[place[1]], sign)
+        for column in range(net.columns):
+            shifted = covered * net.shifted.floats[column]
+            value = (shifted @ literals.floats)[place] - net.offset * support
+            value = np.where(sign == 0, value, np.maximum(sign * value, 0.0))
+            square += value**2
+        if net.least:
+            useful &= ((covered * net.shifted.floats[net.columns]) @ literals.floats)[place] >= net.least
+        weighed = leaves.factor[first:last][owner] * net.shrink[place[1]] * np.sqrt(square)
+        large = useful & (weighed > NEGLIGIBLE ** (1.0 / net.exponent))
+        np.add.at(powers[first:last], owner[large], weighed[large] ** net.exponent)
+        looked[first:last] = np.bincount(owner, useful, last - first)
+    return powers, looked

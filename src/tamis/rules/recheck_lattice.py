@@ -76,7 +76,7 @@ class Lattice:
     rho : float
     max_length : int
     min_support : float
-        Up to 1: any covered row will do; above: covered weight.
+        Row weight a conjunction must cover; 0: any covered row will do.
     silent : frozenset of int
         Literals whose own conjunction of length 1 has weight zero.
     sign : ndarray of int (literals,)
@@ -154,7 +154,7 @@ class Lattice:
         if abs(int(signs.sum())) != int(np.abs(signs).sum()):
             return "mixes conditions of opposite monotone signs"
         least = self.min_support * (1 - (1e-12 if self.whole else 1e-6))
-        if len(node.rows) == 0 or (self.min_support > 1 and float(self.weight[node.rows].sum()) < least):
+        if len(node.rows) == 0 or (self.min_support > 0 and float(self.weight[node.rows].sum()) < least):
             return "covers too few rows"
         return "" if node.free else "covers the same rows as a shorter one"
 
@@ -176,7 +176,7 @@ class Lattice:
             sums += self._truth(rows, extensions).T.astype(np.float64) @ self._parts[rows]
         covered, up, down = sums[:, 0], sums[:, 2 : 2 + columns], sums[:, 2 + columns :]
         exists = (covered > 0) & (covered < len(node.rows))
-        if self.min_support > 1:
+        if self.min_support > 0:
             exists &= sums[:, 1] >= self.min_support * (1 + (-1e-12 if self.whole else 1e-6))
         for rows in node.defects:
             exists &= self._somewhere(rows, extensions)

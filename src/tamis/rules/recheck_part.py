@@ -36,7 +36,7 @@ class WitnessPart:
         Factor by which each literal makes a rule dearer (growth times its cost).
     max_length : int or None
     min_support : float
-        Up to 1: any covered row; above: row weight covered.
+        Row weight a rule must cover; 0: any covered row.
     silent : tuple of int
         Literals whose own rule of length 1 must have weight zero.
     sign : ndarray of int (literals,) or None
@@ -65,7 +65,7 @@ class WitnessPart:
     value: float
     bound: float
     max_length: int | None = None
-    min_support: float = 1.0
+    min_support: float = 0.0
     silent: tuple[int, ...] = ()
     sign: Array | None = None
     delta: float = 1.345

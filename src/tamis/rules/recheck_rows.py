@@ -81,7 +81,8 @@ class WitnessRows:
         return replace(self, bits=bits, pattern=None, y=target, weight=weight, row_weight=row_weight, offset=shift)
 
     def _encoded(self, y: Any) -> Array:
-        labels = y.tolist() if hasattr(y, "tolist") else list(y)
+        read = getattr(y, "tolist", None) or getattr(y, "to_pylist", None)
+        labels = read() if read is not None else list(y)
         if not self.classes:
             return np.array(labels, dtype=np.float64)
         position = {label: i for i, label in enumerate(self.classes)}

@@ -89,7 +89,7 @@ class RuleSet:
         self.notes = tuple(notes)
         self.measures: Mapping[str, float] = {}
         self.largest_change = 0.0
-        self._measured = statistics.subset(order)
+        self.measured = statistics.subset(order)
         self._opposite = np.array([self._shown_as_opposite(rule.conditions) for rule in self.card.rules], dtype=bool)
 
     @staticmethod
@@ -126,7 +126,7 @@ class RuleSet:
     @cached_property
     def statistics(self) -> RuleStatistics:
         """What was measured about the rules as shown."""
-        return self._measured.flipped(self._opposite).favouring(favoured_classes(self.card, self.weights))
+        return self.measured.flipped(self._opposite).favouring(favoured_classes(self.card, self.weights))
 
     @cached_property
     def rules(self) -> tuple[ShownRule, ...]:
@@ -289,7 +289,7 @@ class RuleSet:
         X : table, optional
             Rows to compare on; `largest_change` of the result is the largest change of a score there.
         """
-        card, statistics, said = simplified(self.card, self._measured, self.schema)
+        card, statistics, said = simplified(self.card, self.measured, self.schema)
         result = self._with(card, statistics, self._edited(), (*self.notes, *said), sort=True)
         if X is not None:
             hits, rows = rule_hits(self.card, self.schema, X)
@@ -306,7 +306,7 @@ class RuleSet:
         if self._opposite[i]:
             constant = tuple(float(value) + weight for value, weight in zip(constant, self.card.rules[i].weights, strict=True))
         card = replace(reordered(self.card, keep), constant=constant)
-        return self._with(card, self._measured.subset(keep), self._edited(), (*self.notes, f"Removed by hand: {self[i].text}."))
+        return self._with(card, self.measured.subset(keep), self._edited(), (*self.notes, f"Removed by hand: {self[i].text}."))
 
     def _edited(self) -> Certificate:
         """What a hand leaves of a certificate."""

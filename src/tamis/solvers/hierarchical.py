@@ -24,7 +24,7 @@ from tamis.solvers.norm import polish, pulls, row_sizes
 from tamis.solvers.reduced import Point, objective, solve_reduced
 
 Floats = NDArray[np.float64]
-BITS = (15, 23, 31)  # sizes of the integer dual point, the next one when rounding costs too much
+BITS = (11, 15, 23, 31)  # sizes of the integer dual point, the next one when rounding costs too much
 NOTHING = 1e-6  # gains below this share of the constant model's objective are not gains
 TIGHTEST = 1e-4  # share of the target below which tighter held solves are given up
 START_SHARE = 1e-3  # new atoms start at this share of the largest weight
@@ -74,7 +74,7 @@ class HierarchicalSolver:
     def init(self, problem: Problem) -> State:
         """The root alone, at the best constant model (found afresh at each knob value)."""
         structure = cast(Hierarchy, problem.structure)
-        columns = problem.targets.y.shape[1]
+        columns = problem.targets.columns
         return State(structure.root(), np.zeros((1, columns)), np.zeros(columns), None, np.nan)
 
     def full(self, state: State) -> bool:
@@ -85,11 +85,11 @@ class HierarchicalSolver:
         """Solve on the held atoms to a third of what is asked, or tighter when pricing asked for it."""
         targets = problem.targets.at(t)
         if state.t != t:
-            level, constant = constant_model(targets, targets.y.shape[1])
+            level, constant = constant_model(targets, targets.columns)
             intercept = state.intercept if row_sizes(state.weights).any() else level
             state = replace(state, constant=constant, intercept=intercept, t=t, bound=-np.inf, tight=1.0)
         if len(state.held) == 1:
-            level, constant = constant_model(targets, targets.y.shape[1])
+            level, constant = constant_model(targets, targets.columns)
             point = Point(np.zeros((1, len(level))), level, constant, 0.0, _constant_pull(targets, level), np.ones(1), -np.inf)
             return replace(state, point=point, intercept=level)
         slack = lambda value: state.tight * self._target(problem, state.constant, value) / 3.0  # noqa: E731
@@ -101,7 +101,7 @@ class HierarchicalSolver:
     def _start(self, problem: Problem, targets: Targets, state: State) -> tuple[Floats, Floats]:
         """Where the last solution was, unless the constant model is better."""
         if not row_sizes(state.weights).any():
-            return state.weights, constant_model(targets, targets.y.shape[1])[0]
+            return state.weights, constant_model(targets, targets.columns)[0]
         return state.weights, state.intercept
 
     def _target(self, problem: Problem, constant: float, value: float) -> float:
@@ -119,7 +119,7 @@ class HierarchicalSolver:
         pull = dual.pull()
         floor = allowed_norm(targets, pull, point.value - target)
         scale = float(np.sqrt(2.0 * abs(point.value))) or 1.0
-        priced = structure.price(dual, state.held, max(floor, 1e-9 * scale), self.batch, stop)
+        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), self.batch, stop)
         norm = max(limit, priced.bound)
         bound = best_scale(targets, pull, norm)[0]
         looked = state.looked + priced.looked
@@ -139,7 +139,7 @@ class HierarchicalSolver:
         assert point is not None
         for bits in BITS:
             dual = integer_point(targets, point.pull, bits)
-            force = pulls(state.held, state.held.columns.score(dual.pull()))
+            force = pulls(state.held, state.held.columns.score(targets.fold(dual.units)) * dual.quantum)
             limit, eta = polish(state.held, force, point.eta, rho)
             if len(state.held) == 1 or best_scale(targets, dual.pull(), limit)[0] >= point.bound - 0.05 * target:
                 break
@@ -157,7 +157,7 @@ class HierarchicalSolver:
         eta = None
         if state.eta is not None:
             eta = np.concatenate([state.eta, np.full(len(held) - len(state.held), 1e-3 * state.eta.max())])
-        return replace(state, held=held, weights=_warm(held, weights, state.point, len(state.held)), eta=eta)
+        return replace(state, held=held, weights=_warm(held, weights, problem.targets.fold(state.point.pull) if state.point is not None else None, len(state.held)), eta=eta)
 
     def knot(self, problem: Problem, t: float, state: State, certificate: Certificate) -> Knot:
         """The model as it will be shown: few rules, its own objective, the same bound."""
@@ -214,17 +214,17 @@ def _constant_pull(targets: Targets, level: Floats) -> Floats:
     """A balanced dual point of the constant model; a corner of the loss is rounded first, to find a balanced slope there."""
     if not targets.loss.smooth:
         targets = targets.with_loss(targets.loss.smoothed(0.1))
-        level = constant_model(targets, targets.y.shape[1])[0]
-    return balanced(targets, targets.pull(np.broadcast_to(level, targets.y.shape)))
+        level = constant_model(targets, targets.columns)[0]
+    return balanced(targets, targets.pull(np.broadcast_to(level, (targets.design_rows, targets.columns))))
 
 
-def _warm(held: Held, weights: Floats, point: Point | None, before: int) -> Floats:
+def _warm(held: Held, weights: Floats, pull: Floats | None, before: int) -> Floats:
     """Small weights for the newcomers, along their pull."""
-    if point is None:
+    if pull is None:
         return weights
     top = row_sizes(weights).max(initial=0.0)
     fresh = np.arange(before, len(held))
-    force = np.asarray(held.columns.score(point.pull))[fresh]
+    force = np.asarray(held.columns.score(pull))[fresh]
     size = row_sizes(force)
     force[size > 0] /= size[size > 0, None]
     if held.sign.any():

@@ -81,7 +81,7 @@ def _certified(
     norm = omega(held, weights, rho)
     value = 0.5 * norm * norm + targets.value(score)
     feasible = balanced(targets, pull)
-    force = pulls(held, held.columns.score(feasible))
+    force = pulls(held, held.columns.score(targets.fold(feasible)))
     guess = first_eta(held, row_sizes(weights), rho)
     eta = guess if eta is None or len(eta) != len(guess) else 0.5 * (eta / eta.sum() + guess)
     limit, eta = polish(held, force, eta, rho)
@@ -101,7 +101,7 @@ def _newton_round(
     size = row_sizes(weights)
     if not size.max(initial=0.0) > 0:
         size = np.where(held.silent, 0.0, 1e-3 / held.cost)
-    force = held.columns.score(pull)
+    force = held.columns.score(work.fold(pull))
     inverse = inverse_curvature(held, size, rho)
     follow = _signed(held, inverse[:, None] * force)
     active = np.flatnonzero((np.maximum(size, row_sizes(follow)) > EFFECTIVE * size.max()) & ~held.silent)

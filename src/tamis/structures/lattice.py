@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tamis.core.design import Bits
 from tamis.core.dual import DualPoint
 from tamis.core.structure import Atom, Held, Priced
-from tamis.kernels.dispatch import RowValues, conjunction_sums
+from tamis.kernels.dispatch import Literals, Net, RowValues, conjunction_sums
 from tamis.kernels.reference import conjunction_words
 from tamis.structures.tails import TailSearch, TailSpace
 
@@ -56,6 +56,7 @@ class ConjunctionLattice:
         self.silent = frozenset(int(k) for k in silent)
         self.sign = np.zeros(self.size, dtype=np.int8) if sign is None else np.asarray(sign, dtype=np.int8)
         self.exponent = self.rho / (self.rho - 1.0)
+        self._packed = Literals(literals.words, self.rows)
         self._seen: set[Atom] = set()
         self._sources: dict[Atom, int] = {}  # minimal atoms outside the held ones, with their support
         self._held: tuple[Atom, ...] = ()
@@ -201,31 +202,25 @@ class ConjunctionLattice:
         if not sources:
             return Priced((), np.zeros(0), 0.0, 0)
         search = self._search(point, sources, floor)
-        upper = search.run(stop)
+        upper = search.run(count, stop)
         low = floor * search.known ** (1.0 / self.exponent)
         high = floor * upper ** (1.0 / self.exponent)
-        violates = ~(high <= floor)
+        # a search cut short by enough violators leaves others undecided: those that are known come first
+        violates = low > floor if int((low > floor).sum()) >= count else ~(high <= floor)
         order = sorted(np.flatnonzero(violates), key=lambda i: (-low[i], len(sources[i]), sources[i]))[:count]
         bound = float(high.max(initial=0.0)) if not np.isnan(high).any() else float("inf")
         return Priced(tuple(sources[i] for i in order), low[order], bound, search.looked + len(sources))
 
     def _search(self, point: DualPoint, sources: list[Atom], floor: float) -> TailSearch:
         """Row sums of every source, and the search over their tails set up."""
-        groups = [np.maximum(point.units, 0).T, np.maximum(-point.units, 0).T]
-        if self.min_units:
-            groups.append(self.row_units[None])  # type: ignore[index]
-        columns = point.units.shape[1]
-        space = TailSpace(
-            self.literals.words, self.rows, self.exponent, 1.0 / (1.0 + self.growth), self.max_length, self.sign,
-            RowValues(np.ascontiguousarray(np.concatenate(groups))), columns, self.min_units, self.threads,
-        )  # fmt: skip
+        space = self._space(point)
         parents: dict[Atom, list[int]] = {}
         for i, atom in enumerate(sources):
             parents.setdefault(atom[:-1], []).append(i)
         starts = np.concatenate([[0], np.cumsum([len(rows) for rows in parents.values()])])
         order = np.array([i for rows in parents.values() for i in rows])
         last = np.array([sources[i][-1] for i in order])
-        support, sums = conjunction_sums(self.literals.words, self.rows, padded(list(parents)), starts, last, space.values, self.threads)
+        support, sums = conjunction_sums(self._packed, padded(list(parents)), starts, last, space.values, self.threads)
         support[order], sums[order] = support.copy(), sums.copy()
         sign = np.array([self.atom_sign(atom) for atom in sources]) if self.sign.any() else np.zeros(len(sources), dtype=np.int64)
         net, largest = space.measures(sums, sign)
@@ -235,6 +230,18 @@ class ConjunctionLattice:
             search = TailSearch(space, sources, scale, (net / scale) ** self.exponent)
         search.begin(support, largest)
         return search
+
+    def _space(self, point: DualPoint) -> TailSpace:
+        """The lattice below any node, with the dual point as row values."""
+        weights = [self.row_units[None]] if self.min_units else []  # type: ignore[index]
+        parts = np.concatenate([np.maximum(point.units, 0).T, np.maximum(-point.units, 0).T, *weights])
+        offset = max(0, -int(point.units.min(initial=0)))
+        shifted = np.concatenate([point.units.T + offset, *weights])
+        columns, shrink = point.units.shape[1], 1.0 / (1.0 + self.growth)
+        net = Net(RowValues(shifted), offset, columns, self.min_units, shrink, self.sign.astype(np.int64), self.exponent)
+        return TailSpace(
+            self._packed, self.exponent, shrink, self.max_length, self.sign, RowValues(parts), net, columns, self.min_units, self.threads
+        )
 
 
 def padded(atoms: Sequence[Atom]) -> NDArray[np.int64]:

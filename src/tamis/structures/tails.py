@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.kernels.dispatch import RowValues, conjunction_sums
+from tamis.kernels.dispatch import Leaves, Literals, Net, RowValues, conjunction_sums, leaf_powers
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-BATCH_PAIRS = 200_000
+BATCH_PAIRS = 200_000  # pairs whose sums are held at once
+BATCH_LEAVES = 4_000_000  # pairs of which only power sums are kept
 EXACT_DEPTH = 8  # deeper counts use the uncapped product, an upper bound of them
 
 
@@ -30,13 +31,13 @@ EXACT_DEPTH = 8  # deeper counts use the uncapped product, an upper bound of the
 class TailSpace:
     """What the lattice looks like below any node."""
 
-    literals: NDArray[np.uint64]
-    rows: int
+    literals: Literals
     exponent: float
     shrink: Floats  # per literal: 1 / (1 + c_k)
     max_length: int
     sign: NDArray[np.int8]  # per literal: 0, or the only sign a weight below it may have
     values: RowValues  # positive parts per column, negative parts per column, then row weights if any
+    net: Net
     columns: int
     min_weight: int  # smallest weighted support (units of the last group), 0: any covered row
     threads: int = 1
@@ -120,18 +121,20 @@ class TailSearch:
         """Bound on what has not been looked at, per source; summed afresh, so nothing drifts."""
         return np.bincount(self.open.source, self.open.bound, len(self.sources))
 
-    def run(self, stop: Callable[[], bool] | None = None) -> Floats:
-        """Refine until decided, or stopped (the bounds stay valid); returns the upper ends."""
+    def run(self, enough: int, stop: Callable[[], bool] | None = None) -> Floats:
+        """Refine until decided, or `enough` sources are known to violate, or stopped; returns the upper ends, always valid."""
         per_source = 1
         while True:
             undecided = (self.known <= 1.0) & ~(self.upper <= 1.0)
+            if int((self.known > 1.0).sum()) >= enough:
+                return self.upper
             self.open = self.open.take(undecided[self.open.source])
             if len(self.open.source) == 0 or (stop is not None and stop()):
                 return self.upper
             chosen = self._heaviest(per_source)
             nodes = self.open.take(chosen)
             self.open = self.open.take(~chosen)
-            self._expand(nodes)
+            self._look(nodes)
             self.upper[undecided] = (self.known + self.rest())[undecided]
             per_source = min(2 * per_source, 512)
 
@@ -145,13 +148,33 @@ class TailSearch:
         remaining = self.rest()[source[order]] - (before - before[first])
         needed = ~(remaining <= 1.0 - self.known[source[order]]) & (np.arange(len(order)) - first < per_source)
         needed[np.unique(first)] = True  # whatever rounding says, each undecided source goes on
-        most = max(1, BATCH_PAIRS // len(self.space.shrink))
         picked = order[needed]
-        if len(picked) > most:
-            picked = picked[np.argsort(-bound[picked], kind="stable")[:most]]
+        cost = np.where(self.open.left[picked] > 1, BATCH_LEAVES // BATCH_PAIRS, 1)
+        heavy = np.argsort(-bound[picked], kind="stable")
+        fits = np.cumsum(cost[heavy]) * len(self.space.shrink) <= BATCH_LEAVES
+        fits[:1] = True
         chosen = np.zeros(len(source), dtype=bool)
-        chosen[picked] = True
+        chosen[picked[heavy[fits]]] = True
         return chosen
+
+    def _look(self, nodes: _Open) -> None:
+        """Look at every extension of the nodes; those with nothing below them only add to what is known."""
+        last = nodes.left <= 1
+        if np.any(last):
+            self._sum_leaves(nodes.take(last))
+        if not np.all(last):
+            self._expand(nodes.take(~last))
+
+    def _sum_leaves(self, nodes: _Open) -> None:
+        """Extensions at the length limit: their powers are all that matters."""
+        paths, extensions = self._paths(nodes)
+        starts = np.concatenate([[0], np.cumsum([len(extension) for extension in extensions])])
+        leaves = Leaves(
+            _padded(paths), starts, np.concatenate(extensions), nodes.support, nodes.factor / self.scale[nodes.source], self._signs(paths)
+        )
+        powers, looked = leaf_powers(self.space.literals, leaves, self.space.net, self.space.threads)
+        np.add.at(self.known, nodes.source, powers)
+        self.looked += int(looked.sum())
 
     def _expand(self, nodes: _Open) -> None:
         """Look at every extension of the nodes: what is known grows, and each extension becomes an open node."""
@@ -159,11 +182,8 @@ class TailSearch:
         paths, extensions = self._paths(nodes)
         size = np.array([len(extension) for extension in extensions])
         starts = np.concatenate([[0], np.cumsum(size)])
-        padded = np.full((len(paths), max(map(len, paths), default=0)), -1, dtype=np.int64)
-        for i, path in enumerate(paths):
-            padded[i, : len(path)] = path
-        flat = np.concatenate(extensions) if extensions else _EVERY
-        support, sums = conjunction_sums(space.literals, space.rows, padded, starts, flat, space.values, space.threads)
+        flat = np.concatenate(extensions)
+        support, sums = conjunction_sums(space.literals, _padded(paths), starts, flat, space.values, space.threads)
 
         owner = np.repeat(np.arange(len(paths)), size)
         sign = self._signs(paths)[owner]
@@ -231,6 +251,14 @@ class TailSearch:
             nodes.source[mine], bound, base + mine, position, support[kept], factor[kept], nodes.left[mine] - 1,
         )  # fmt: skip
         self.open = self.open.joined(children.take(keep))
+
+
+def _padded(paths: Sequence[tuple[int, ...]]) -> Integers:
+    """Paths as rows of equal length, filled up with -1."""
+    lengths = np.array([len(path) for path in paths])
+    table = np.full((len(paths), int(lengths.max(initial=0))), -1, dtype=np.int64)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = [k for path in paths for k in path]
+    return table
 
 
 _EVERY: Integers = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,157 @@
+"""Choosing a knot: cross-validation with the one-standard-error rule, information criteria, stability, or a value.
+
+Folds keep step with the main path: after every knot the validation errors are known, so a path ends where
+more of the knob only overfits, and whatever interrupts it leaves a path that can still be chosen from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.core.errors import TamisError
+from tamis.core.follow import Run
+from tamis.core.path import Knot, Path
+
+Array = NDArray[Any]
+PATIENCE = 3  # knots without a new best mean error after which the path ends
+INSTABILITY = 0.05  # largest mean instability of pieces that "stability" accepts (StARS)
+
+
+@dataclass
+class Fold:
+    """A path on part of the rows, and how to judge its knots on the rest (lower is better)."""
+
+    walk: Run
+    error: Callable[[Knot], float]
+    weight: float = 1.0
+    errors: list[float] = field(default_factory=list)
+
+
+def race(main: Run, folds: Sequence[Fold], *, mapped: Callable[..., Any] = map, patience: int = PATIENCE) -> Path:
+    """Advance the main path and its folds together, knot by knot, until the end or until validation says enough."""
+    runs = [iter(main), *(iter(fold.walk) for fold in folds)]
+    knots: list[Knot] = []
+    while True:
+        found = list(mapped(_next, runs))
+        if found[0] is None:
+            break
+        knots.append(found[0])
+        if main.watch.stop():  # the folds' knots may be cut short, so they are not judged
+            continue
+        if any(knot is None for knot in found[1:]):
+            break
+        for fold, knot in zip(folds, found[1:], strict=True):
+            fold.errors.append(fold.error(knot))
+        if folds and _worn_out(folds, patience):
+            break
+    status = "stopped" if main.status == "running" else main.status
+    return Path(tuple(knots), status, main.problem.knob, _scores(folds))
+
+
+def _next(run: Iterator[Knot]) -> Knot | None:
+    return next(run, None)
+
+
+def _worn_out(folds: Sequence[Fold], patience: int) -> bool:
+    """The best mean error lies so far back that it will stay the best."""
+    mean = _scores(folds)["mean"]
+    return bool(len(mean) - 1 - int(np.argmin(mean)) >= patience)
+
+
+def _scores(folds: Sequence[Fold]) -> dict[str, Array]:
+    """Mean error, its standard error over folds, and every fold's errors, for knots that all folds reached."""
+    if not folds:
+        return {}
+    reached = min(len(fold.errors) for fold in folds)
+    table = np.array([fold.errors[:reached] for fold in folds], dtype=float)
+    share = np.array([fold.weight for fold in folds])[:, None] / sum(fold.weight for fold in folds)
+    mean = (share * table).sum(axis=0)
+    spread = np.sqrt((share * (table - mean) ** 2).sum(axis=0) / max(len(folds) - 1, 1))
+    return {"mean": mean, "error": spread, "folds": table}
+
+
+def choose(path: Path, by: str | float = "cv", *, max_pieces: int | None = None) -> int:
+    """Position of the chosen knot.
+
+    "cv": the smallest model whose mean error is within one standard error of the best; "cv-best": the best
+    mean; "aic", "bic", "ebic": least criterion; "stability": the largest stable model; "last"; or a knob value.
+    """
+    if not len(path):
+        raise TamisError("The path has no knot, so none can be chosen; give the fit more time or a larger budget.")
+    if isinstance(by, (int, float)) and not isinstance(by, bool):
+        return path.knots.index(path.at(float(by)))
+    ways: dict[str, Callable[[Path], int]] = {
+        "cv": _one_standard_error, "cv-best": lambda path: int(np.argmin(_validated(path)["mean"])),
+        "aic": lambda path: _least(path, "aic"), "bic": lambda path: _least(path, "bic"), "ebic": lambda path: _least(path, "ebic"),
+        "stability": _stable, "last": lambda path: len(path) - 1,
+    }  # fmt: skip
+    if by not in ways:
+        raise TamisError(f"choose={by!r} is not known, so no knot can be chosen; use one of {', '.join(map(repr, ways))}, or a value of {path.knob}.")
+    chosen = ways[by](path)
+    if max_pieces is not None:
+        few = [i for i in range(chosen + 1) if len(path.knots[i].atoms) <= max_pieces]
+        chosen = few[-1] if few else 0
+    return chosen
+
+
+def _validated(path: Path) -> Any:
+    if "mean" not in path.scores or not len(path.scores["mean"]):
+        raise TamisError("This path was not cross-validated, so choose='cv' has nothing to go by; fit with choose='cv', or use 'ebic' or a value.")
+    return path.scores
+
+
+def _one_standard_error(path: Path) -> int:
+    scores = _validated(path)
+    best = int(np.argmin(scores["mean"]))
+    return int(np.flatnonzero(scores["mean"] <= scores["mean"][best] + scores["error"][best])[0])
+
+
+def _least(path: Path, criterion: str) -> int:
+    """Least information criterion; needs the loss to be minus a log-likelihood, and the size of the space searched."""
+    facts = path.provenance
+    if not facts.get("likelihood"):
+        raise TamisError(f"choose={criterion!r} needs a likelihood and loss {facts.get('loss')!r} has none; use loss='logistic', 'squared' or 'poisson', or choose='cv'.")
+    return int(np.argmin([information(path, i, criterion) for i in range(len(path))]))
+
+
+def information(path: Path, position: int, criterion: str, gamma: float = 0.5) -> float:
+    """-2 log-likelihood plus the price of the pieces; "ebic" adds 2 gamma per piece times the log of the number of candidates."""
+    knot, facts = path.knots[position], path.provenance
+    rows, pieces = float(facts["rows"]), len(knot.atoms) * max(1, knot.coefficients.shape[1] - 1)
+    loss = float(knot.measures["loss"])
+    minus_two = rows * math.log(max(2.0 * loss / rows, 1e-300)) if facts["likelihood"] == "normal" else 2.0 * loss
+    price = {"aic": 2.0, "bic": math.log(rows), "ebic": math.log(rows) + 2.0 * gamma * float(facts["log_candidates"])}[criterion]
+    return minus_two + price * pieces
+
+
+def _stable(path: Path) -> int:
+    """The last knot before which the mean instability of pieces stays small."""
+    if "instability" not in path.scores:
+        raise TamisError("This path was not resampled, so choose='stability' has nothing to go by; fit with choose='stability'.")
+    worst = np.maximum.accumulate(path.scores["instability"])
+    below = np.flatnonzero(worst <= INSTABILITY)
+    return int(below[-1]) if len(below) else 0
+
+
+def instability(samples: Sequence[Sequence[Knot]], knots: int) -> Array:
+    """Per knot, the mean over pieces of 2 f (1 - f), f being how often subsamples select the piece."""
+    result = np.zeros(knots)
+    for j in range(knots):
+        chosen: dict[tuple[int, ...], int] = {}
+        for sample in samples:
+            for atom in sample[min(j, len(sample) - 1)].atoms if sample else ():
+                chosen[atom] = chosen.get(atom, 0) + 1
+        share = np.array(list(chosen.values())) / max(len(samples), 1)
+        result[j] = float(np.mean(2 * share * (1 - share))) if len(share) else 0.0
+    return result
+
+
+def with_facts(path: Path, **facts: Any) -> Path:
+    """The path with more provenance."""
+    return replace(path, provenance={**path.provenance, **facts})

@@ -1,0 +1,95 @@
+"""A fitted rule model as JSON-able data and named arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.core.certificate import Certificate
+from tamis.core.errors import TamisFileError
+from tamis.core.path import Path
+from tamis.rules.ruleset import RuleSet
+from tamis.rules.statistics import RuleStatistics
+from tamis.store.export_json import from_json, to_json
+from tamis.tables.schema import Schema
+
+Array = NDArray[Any]
+PLAIN = (str, int, float, bool, type(None))
+
+
+def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Everything a fitted model needs to predict, explain, export, report and be verified again."""
+    path_meta, path_arrays = model.path_.to_arrays()
+    statistics_meta, statistics_arrays = statistics_record(model.rules_.measured)
+    meta = {
+        "parameters": {name: value for name, value in model.get_params(deep=False).items() if _storable(value)},
+        "schema": model.schema_.to_dict(), "card": to_json(model.card_), "path": path_meta, "statistics": statistics_meta,
+        "certificate": model.certificate_.to_dict(), "baselines": model.baselines_, "status": model.status_, "C": model.C_,
+        "notes": list(model.notes_), "n_features_in": int(model.n_features_in_),
+        "feature_names_in": [str(name) for name in getattr(model, "feature_names_in_", ())] or None,
+        "atoms": [list(atom) for atom in model.atoms_],
+    }  # fmt: skip
+    arrays = {f"path.{name}": value for name, value in path_arrays.items()} | {f"statistics.{name}": value for name, value in statistics_arrays.items()}
+    arrays |= {"weights": model.weights_, "constant": model.constant_}
+    witness = model.certificate_.witness
+    if witness is not None:
+        meta["witness"], found = witness.to_meta()
+        arrays |= {f"witness.{name}": value for name, value in found.items()}
+    return meta, arrays
+
+
+def _storable(value: Any) -> bool:
+    """Plain values and containers of them; others (callables, frames) return to their default on loading."""
+    if isinstance(value, (list, tuple)):
+        return all(_storable(item) for item in value)
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _storable(item) for key, item in value.items())
+    return isinstance(value, PLAIN)
+
+
+def statistics_record(statistics: RuleStatistics) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Plain fields apart from arrays."""
+    arrays = {name: value for name, value in vars(statistics).items() if isinstance(value, np.ndarray)}
+    meta = {name: value for name, value in vars(statistics).items() if isinstance(value, PLAIN)}
+    return meta, arrays
+
+
+def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
+    """Inverse of `to_model`."""
+    try:
+        return _restored(cls, meta, arrays)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        if isinstance(error, TamisFileError):
+            raise
+        raise TamisFileError(f"The model file is not a whole {cls.__name__} ({type(error).__name__}: {error}), so it was not loaded; save the model again.") from error
+
+
+def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
+    known = cls().get_params(deep=False)
+    model = cls(**{name: value for name, value in meta["parameters"].items() if name in known})
+    model.schema_, model.card_ = Schema.from_dict(meta["schema"]), from_json(meta["card"])
+    model.path_ = Path.from_arrays(meta["path"], _part(arrays, "path."))
+    model.certificate_ = Certificate.from_dict(meta["certificate"])
+    if "witness" in meta:
+        from tamis.rules.recheck import RuleWitness
+
+        model.certificate_ = model.certificate_.with_witness(RuleWitness.from_meta(meta["witness"], _part(arrays, "witness.")))
+    model.baselines_, model.status_, model.C_ = meta["baselines"], meta["status"], meta["C"]
+    model.notes_, model.n_features_in_ = tuple(meta["notes"]), meta["n_features_in"]
+    if meta["feature_names_in"]:
+        model.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
+    model.atoms_ = tuple(tuple(int(k) for k in atom) for atom in meta["atoms"])
+    model.weights_, model.constant_ = arrays["weights"], arrays["constant"]
+    if model.card_.classes:
+        model.classes_ = np.array(model.card_.classes)
+    statistics = RuleStatistics(**meta["statistics"], **_part(arrays, "statistics."))
+    model.rules_ = RuleSet(model.card_, statistics, model.certificate_, model.schema_, lattice=model.lattice, keep_order=True)
+    model.selected_ = tuple(rule.text for rule in model.rules_)
+    return model
+
+
+def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,1 @@
+from tamis.solvers.reduced import solve_reduced as solve_mirror
