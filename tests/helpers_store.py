@@ -33,6 +33,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def put(path: Path, data: bytes | bytearray) -> None:
+    """Replace a file's content without first emptying it: some file systems wait for the disk when that happens."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(data)
+        file.truncate()
+
+
 def interrupted_at(line: int, work: Callable[[], None], files: tuple[str, ...]) -> bool:
     """Run `work` with a Ctrl-C at the given line event inside `files`; False when it ended before."""
     count = 0

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers_store import ARRAYS, JSON, SOURCE, interrupted_at, knot, names, one_sentence, records_of, same, same_arrays, small_journal
+from helpers_store import ARRAYS, JSON, SOURCE, interrupted_at, knot, names, one_sentence, put, records_of, same, same_arrays, small_journal
 from tamis.core.errors import TamisError, TamisFileError
 from tamis.store.journal import Journal
 
@@ -126,7 +126,7 @@ def test_torn_tails_of_every_length(tmp_path: Path, filler: bytes) -> None:
     ends = small_journal(source)
     data = source.read_bytes()
     for length in range(ends[-2], ends[-1]):
-        path.write_bytes(data[:length] + filler * (ends[-1] - length))
+        put(path, data[:length] + filler * (ends[-1] - length))
         expected = [1, 2, 3] if path.read_bytes() == data else [1, 2]
         assert records_of(path) == expected
         assert path.stat().st_size == (ends[-1] if len(expected) == 3 else ends[-2])
@@ -140,7 +140,7 @@ def test_reading_only_neither_cuts_nor_locks(tmp_path: Path) -> None:
     path = tmp_path / "a"
     small_journal(path)
     data = path.read_bytes()[:-5]
-    path.write_bytes(data)
+    put(path, data)
     with Journal.open(path, append=False) as reader:
         assert len(reader) == 2
         assert reader.cut > 0
@@ -271,14 +271,14 @@ def test_creating_never_overwrites_work(tmp_path: Path) -> None:
     small_journal(path)
     data = path.read_bytes()
     for content in (data, b"my,own,table\n", data[:-3], b"\x89"[:1] + b"PNG"):
-        path.write_bytes(content)
+        put(path, content)
         with pytest.raises(TamisFileError, match="exists, so no journal was started; resume it or choose another name") as caught:
             Journal.create(path, {})
         one_sentence(caught.value)
         assert path.read_bytes() == content
     header = struct.unpack("<4sQI", data[:16])[1] + 16
     for length in range(header):  # a start that was itself cut short holds nothing
-        path.write_bytes(data[:length])
+        put(path, data[:length])
         Journal.create(path, {"n": length}).close()
         with Journal.open(path) as journal:
             assert journal.header == {"n": length}

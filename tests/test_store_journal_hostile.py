@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers_store import one_sentence, records_of, same, same_arrays, small_journal
+from helpers_store import one_sentence, put, records_of, same, same_arrays, small_journal
 from tamis.core.errors import TamisFileError
 from tamis.store.journal import HEAD, MAGIC, Journal
 
@@ -23,7 +23,7 @@ def test_every_flipped_bit_is_seen(tmp_path: Path) -> None:
     for place in range(len(data)):
         damaged = bytearray(data)
         damaged[place] ^= 1 << place % 8
-        path.write_bytes(damaged)
+        put(path, damaged)
         if place >= ends[-2]:
             assert records_of(path) == [1, 2]
             continue

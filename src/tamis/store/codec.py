@@ -29,6 +29,10 @@ HEADER = re.compile(
 )
 DTYPE = re.compile(r"\|b1|[|<][iu][1248]|<f[248]|<c(?:8|16)|[|<][SU][1-9]\d{0,6}|<[mM]8(?:\[\d{0,9}[A-Za-z]{1,7}\])?")
 
+# A string that never ends swallows the rest, so that one pass is enough on any input.
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', flags=re.DOTALL)
+NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
 
 class Unreadable(Exception):
     """Bytes that are not what they should be; the caller knows the file and makes the sentence."""
@@ -79,17 +83,13 @@ def check_json(data: bytes | bytearray) -> None:
     """Size, depth and number of values, counted without building anything."""
     if len(data) > JSON_BYTES:
         raise Unreadable(f"more than {JSON_BYTES >> 20} MB of JSON")
-    # A string that never ends swallows the rest, so this takes one pass on any input.
-    skeleton = re.sub(rb'"(?:[^"\\]|\\.)*+"?', b"", data, flags=re.DOTALL).translate(None, STRUCTURE)
-    if len(skeleton) > 2 * JSON_VALUES:
+    # Brackets and commas inside text count too: this is a limit against floods, far above any model.
+    if sum(data.count(mark) for mark in (b",", b"[", b"{")) > JSON_VALUES:
         raise Unreadable(f"more than {JSON_VALUES} values in JSON")
-    steps = np.frombuffer(skeleton, dtype=np.uint8)
-    level = np.cumsum(np.isin(steps, (91, 123)).astype(np.int32) - np.isin(steps, (93, 125)))
+    steps = np.frombuffer(STRING.sub(b"", data).translate(None, NOT_BRACKETS), dtype=np.uint8)
+    level = np.cumsum(np.where((steps == ord("[")) | (steps == ord("{")), 1, -1))
     if level.size and level.max() > JSON_DEPTH + 1:
         raise Unreadable(f"JSON nested deeper than {JSON_DEPTH} levels")
-
-
-STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 
 
 def unmark(pairs: list[tuple[str, Any]]) -> Any:

@@ -61,7 +61,8 @@ def load(file: FilePath) -> Any:
         raise
     # A well-formed file with content that makes no sense: the class trips over it wherever it happens to look first.
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise TamisFileError(
-            f"The file {str(file)!r} does not describe a {kind} ({type(error).__name__}: {error}), so nothing was loaded; "
+            f"The file {str(file)!r} does not describe a {kind} ({why}), so nothing was loaded; "
             "go back to an earlier copy, or save the model again."
         ) from error

@@ -7,11 +7,12 @@ nothing: it checks the directory, every declared size and every checksum before 
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from io import FileIO
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
@@ -21,8 +22,9 @@ from tamis.store.atomic import FilePath, atomic_file, open_existing
 from tamis.store.codec import JSON_BYTES, Array, Unreadable, decode_array, decode_json, encode_array, encode_json
 
 FORMAT, VERSION = "tamis model", (1, 0)
-LARGEST, MEMBERS, DIRECTORY, RATIO = 1_900 << 20, 20_000, 4 << 20, 250
-META, DATE = "meta.json", (1980, 1, 1, 0, 0, 0)
+LARGEST, MEMBERS, DIRECTORY, RATIO, NAME = 1_900 << 20, 20_000, 4 << 20, 250, 1000
+META = "meta.json"
+LOCAL, CENTRAL, END = struct.Struct("<4s5H3L2H"), struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s4H2LH")
 
 # Everything that the zip reader of the standard library is known to raise on damaged files.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError, MemoryError, OSError)
@@ -30,6 +32,8 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtime
 
 def write_model(path: FilePath, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write a model file atomically; the same content gives the same bytes."""
+    if not kind:
+        raise TamisError(f"The kind {kind!r} is empty, so nothing was written; give the name of the model's class.")
     members = {member_of(name): name for name in arrays}
     # What is written must be readable again, so writing keeps to the reader's limits.
     directory = sum(46 + len(member) for member in members)
@@ -38,25 +42,37 @@ def write_model(path: FilePath, kind: str, meta: Mapping[str, Any], arrays: Mapp
             f"The model is larger than a model file can hold ({LARGEST >> 20} MB in {MEMBERS} arrays), so it was not written; "
             "keep fewer knots or less of their state."
         )
-    with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
-        listing = {}
+    with atomic_file(path) as file:
+        listing, entries, place = {}, b"", 0
         for member, name in sorted(members.items()):
             blob = encode_array(arrays[name], name)
             listing[name] = {"bytes": len(blob), "crc32": zlib.crc32(blob)}
-            add(archive, member, blob)
-        add(archive, META, encode_json({"format": FORMAT, "version": list(VERSION), "kind": kind, "meta": meta, "arrays": listing}))
+            place, entry = add(file, member, blob, place)
+            entries += entry
+        document = {"format": FORMAT, "version": list(VERSION), "kind": kind, "meta": meta, "arrays": listing}
+        place, entry = add(file, META, encode_json(document), place)
+        entries += entry
+        file.write(entries)
+        file.write(END.pack(b"PK\5\6", 0, 0, len(members) + 1, len(members) + 1, len(entries), place, 0))
 
 
-def add(archive: zipfile.ZipFile, member: str, data: bytes) -> None:
-    """A member whose every header byte is the same on every system and every day."""
-    info = zipfile.ZipInfo(member, DATE)
-    info.create_system, info.external_attr = 3, 0o644 << 16
-    archive.writestr(info, data)
+def add(file: BinaryIO, member: str, data: bytes, place: int) -> tuple[int, bytes]:
+    """Write one stored member at `place`; where the next one goes, and this one's entry in the directory.
+
+    Written by hand because the standard library's zip writer turns a Ctrl-C into another error when it closes.
+    """
+    name = member.encode("ascii")
+    # The same on every system and every day: version 2.0, no flags, stored, 1 January 1980, made on Unix, readable.
+    facts = (20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(name), 0)
+    file.write(LOCAL.pack(b"PK\3\4", *facts) + name)
+    file.write(data)
+    entry = CENTRAL.pack(b"PK\1\2", 3 << 8 | 20, *facts, 0, 0, 0, 0o644 << 16, place)
+    return place + LOCAL.size + len(name) + len(data), entry + name
 
 
 def member_of(name: Any) -> str:
     """Where an array is kept: readable, and nothing that a file system could take for a path."""
-    if not isinstance(name, str) or len(name) > 1000:
+    if not isinstance(name, str) or len(name) > NAME:
         raise TamisError(f"An array is named {str(name)[:50]!r}, which a model file cannot hold, so nothing was written; use a short text.")
     return f"arrays/{quote(name, safe='', errors='surrogatepass')}.npy"
 
@@ -91,7 +107,7 @@ def read_open(file: FileIO, name: str) -> tuple[str, dict[str, Any], dict[str, A
         kind, meta, listing = check_document(decode_json(content(archive, members[META])), name)
         arrays = {}
         for array, expected in listing.items():
-            info = members.get(member_of(array))
+            info = members.get(member_of(array)) if len(array) <= NAME else None
             if info is None or expected != {"bytes": info.file_size, "crc32": info.CRC}:
                 raise Unreadable(f"the array {array[:50]!r} is missing or not the one that was saved")
             arrays[array] = decode_array(content(archive, info))
