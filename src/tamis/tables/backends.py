@@ -6,8 +6,7 @@ objects are looked at cell by cell. Nothing here imports a frame library: the se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import sys
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,8 @@ def values_of_series(native: Any, name: str) -> Values:
         return values_of_objects(series.to_list())
     if series.null_count() == len(series):
         return numbers(np.full(len(series), np.nan))
+    if hasattr(getattr(native, "dtype", None), "subtype") and native.dtype.kind in "biuf":
+        return values_of_array(np.asarray(native), name)  # pandas' sparse columns
     raise refused(name, f"cells of type {getattr(native, 'dtype', getattr(native, 'type', dtype))}", INSTEAD)
 
 
@@ -77,7 +78,11 @@ def _levels(series: Any) -> Values:
 
     native = series.to_native()
     if series.implementation.is_pandas_like():
-        return coded(np.asarray(native.cat.codes, dtype=np.int64), _level_texts(native.cat.categories.tolist()), bool(native.cat.ordered))
+        return coded(
+            np.asarray(native.cat.codes, dtype=np.int64),
+            [level_text(level) for level in native.cat.categories.tolist()],
+            bool(native.cat.ordered),
+        )
     if series.implementation.is_pyarrow():
         return _dictionary(native)
     if series.dtype == nw.Enum:
@@ -95,21 +100,17 @@ def _recoded(texts: Values, order: list[str]) -> Array:
 
 
 def _dictionary(chunked: Any) -> Values:
-    """A pyarrow dictionary column: its chunks may each have levels of their own."""
-    whole = chunked.unify_dictionaries().combine_chunks()
-    chunks = whole.chunks if hasattr(whole, "chunks") else [whole]
-    if not chunks:
-        return coded(np.zeros(0, dtype=np.int64), [])
-    (array,) = chunks
-    codes = array.indices.cast("int64").fill_null(-1).to_numpy()
-    found = array.dictionary.to_pylist()
-    absent = [position for position, level in enumerate(found) if level is None]
-    codes = np.where(np.isin(codes, absent), -1, codes) if absent else codes
-    return coded(codes, _level_texts("" if level is None else level for level in found), bool(array.type.ordered))
-
-
-def _level_texts(levels: Iterable[Any]) -> list[str]:
-    return [level_text(level) for level in levels]
+    """A pyarrow dictionary column: its chunks may each have levels of their own, null among them."""
+    codes: list[Array] = [np.zeros(0, dtype=np.int64)]
+    seen: dict[str, int] = {}
+    known, place = None, codes[0]
+    for chunk in chunked.chunks:
+        if known is None or not chunk.dictionary.equals(known):
+            known = chunk.dictionary
+            texts = (None if level is None else level_text(level) for level in known.to_pylist())
+            place = np.array([*(-1 if text is None else seen.setdefault(text, len(seen)) for text in texts), -1], dtype=np.int64)
+        codes.append(place[chunk.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)])
+    return coded(np.concatenate(codes), list(seen), bool(chunked.type.ordered))
 
 
 def values_of_any(cells: Any, name: str) -> Values:
@@ -120,13 +121,9 @@ def values_of_any(cells: Any, name: str) -> Values:
         return values_of_objects(cells)
     root = type(cells).__module__.partition(".")[0]
     if root == "pyarrow" and not hasattr(cells, "chunks"):
-        return (
-            values_of_any(cells.to_numpy(zero_copy_only=False), name)
-            if not hasattr(cells, "dictionary")
-            else values_of_objects(cells.to_pylist())
-        )
+        return values_of_series(sys.modules["pyarrow"].chunked_array([cells]), name)
     if root in ("pandas", "polars", "pyarrow", "modin", "cudf"):
         return values_of_series(cells, name)
     if root == "narwhals":
         return values_of_series(cells.to_native(), name)
-    return replace(values_of_array(np.asarray(cells), name))
+    return values_of_array(np.asarray(cells), name)

@@ -247,6 +247,8 @@ def readable_cut(low: float, high: float) -> float | None:
 
     On ties the one nearest the midpoint. None when no finite number lies there.
     """
+    if math.isinf(low) and math.isinf(high):
+        return 0.0
     if math.isinf(low):
         low = -min(max(2 * abs(high), 1.0), 1.7e308) if high < 0 else -1.0
         if low >= high:

@@ -120,7 +120,7 @@ def _numeric(name: str, values: Values, cuts: Cuts, weights: Floats | None, targ
     """`<=` and `>` at every cut of a column of numbers or dates."""
     assert values.numbers is not None  # checked by the caller
     spread = spread_of(values.numbers, weights)
-    kind = "integer" if values.kind == "numeric" and _whole(spread.values) else values.kind
+    kind = "date" if values.kind == "date" else "integer" if _whole(spread.values) else "numeric"
     notes = (f"Column {name!r} has a time zone, so its cut points are in UTC.",) if values.zoned else ()
     literals: list[Literal] = []
     for point in _points(name, kind, cuts, spread, values.numbers, target):

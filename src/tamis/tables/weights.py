@@ -20,7 +20,10 @@ def summable(amounts: Floats) -> Floats:
     whole = float(np.sort(np.abs(amounts)).sum())
     if not whole > 0 or not math.isfinite(whole):
         return amounts
-    quantum = 2.0 ** (math.frexp(whole)[1] - 52)
+    exponent = math.frexp(whole)[1] - 52
+    if exponent <= -1074:  # all are multiples of the smallest double already
+        return amounts
+    quantum = 2.0**exponent
     return np.asarray(np.rint(amounts / quantum) * quantum)
 
 
