@@ -124,11 +124,11 @@ def _postgres_string(text: str) -> str:
 
 
 def _tsql_string(text: str) -> str:
-    """A Unicode text of SQL Server, which would drop a backslash that ends a line."""
+    """A Unicode text of SQL Server, which would drop a backslash that ends a line: such a text is put together."""
     quoted = _no_nul(text).replace("'", "''")
     for line_end in ("\r\n", "\n"):
         quoted = quoted.replace("\\" + line_end, "\\' + N'" + line_end)
-    return f"N'{quoted}'"
+    return f"(N'{quoted}')" if "\\' + N'" in quoted else f"N'{quoted}'"
 
 
 def _exponent(number: float) -> str:
@@ -230,7 +230,7 @@ _KNOWN = (
         double="CAST({} AS DOUBLE)",
         text="CONCAT(CONVERT({} USING utf8mb4), '|') COLLATE utf8mb4_bin",
         text_end="|",
-        fence="LIMIT 18446744073709551615",
+        fence="LIMIT 9223372036854775807",
         time="CAST({} AS DATETIME(6))",
         time_literal="TIMESTAMP {}",
         is_true="CAST({} AS DOUBLE) = 1",
@@ -272,13 +272,13 @@ _KNOWN = (
         identifier=_doubled("[", "]"),
         string=_tsql_string,
         number=_exponent,
-        double="CAST({} AS FLOAT)",
+        double="CAST({} AS DOUBLE PRECISION)",
         text="(CAST({} AS NVARCHAR(MAX)) + N'|') COLLATE Latin1_General_100_BIN2",
         text_end="|",
         time="CAST({} AS DATETIME2)",
         time_literal="CAST({} AS DATETIME2)",
-        is_true="CAST({} AS FLOAT) = 1",
-        is_false="CAST({} AS FLOAT) = 0",
+        is_true="CAST({} AS DOUBLE PRECISION) = 1",
+        is_false="CAST({} AS DOUBLE PRECISION) = 0",
         largest="(SELECT MAX(each.value) FROM (VALUES ({})) AS each(value))",
         separator="), (",
         booleans=("CAST(0 AS BIT)", "CAST(1 AS BIT)"),
