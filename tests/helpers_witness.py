@@ -124,7 +124,7 @@ def claim(
         value=value,
         bound=bound,
         max_length=instance.max_length,
-        min_support=instance.min_support,
+        min_support=0.0 if instance.min_support <= 1 else instance.min_support,
         silent=instance.silent,
         sign=instance.sign,
         delta=instance.delta,

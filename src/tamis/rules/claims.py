@@ -32,7 +32,9 @@ def witness_of(knot: Knot, built: Sequence[Built], task: Task) -> RuleWitness | 
     prefixes = [""] if len(built) == 1 else [f"class{k}." for k in range(len(built))]
     if any(f"{prefix}{name}" not in knot.state for prefix in prefixes for name in ("units", *(["claim"] if prefix else []))):
         return None
-    parts = [_part(knot, problem, prefix, k if len(built) > 1 else None) for k, (problem, prefix) in enumerate(zip(built, prefixes, strict=True))]
+    parts = [
+        _part(knot, problem, prefix, k if len(built) > 1 else None) for k, (problem, prefix) in enumerate(zip(built, prefixes, strict=True))
+    ]
     groups = [_targets_of_rows(problem, task, k if len(built) > 1 else None) for k, problem in enumerate(built)]
     return RuleWitness(_rows(built[0], task, groups[0]), tuple(parts))
 
