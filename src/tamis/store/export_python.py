@@ -49,11 +49,12 @@ def to_python(card: ScoreCard) -> str:
     check_card(card, "Python")
     check_finite(card, "Python")
     cells = cells_of(card)
-    names = _variables(cells)
+    totals = ["total"] if len(card.constant) == 1 else [f"total_{number}" for number in range(1, len(card.constant) + 1)]
+    names = _variables(cells, totals)
     readers = {_READERS[kind] for kind in cells.values()}
     given = any(condition.operator == "given" for condition in conditions_of(card))
     parts = [READERS[reader] for reader in READERS if reader in readers or (readers and reader == "cell")]
-    parts += [PYTHON_HELPERS] * given + [_score_function(card, cells, names, given)] + _ending_functions(card)
+    parts += [PYTHON_HELPERS] * given + [_score_function(card, cells, names, totals, given)] + _ending_functions(card)
     labels = tuple(plain(label) for label in card.classes)
     constants = [f"TARGET = {card.target!r}", *([f"CLASSES = {labels!r}"] if labels else []), f"COLUMNS = {tuple(cells)!r}"]
     body = "\n".join("\n" + part.strip("\n") + "\n" for part in parts)
@@ -62,10 +63,10 @@ def to_python(card: ScoreCard) -> str:
     return HEAD + "\n".join([*imports, *[""] * bool(imports), *constants]) + "\n\n" + body
 
 
-def _variables(cells: Mapping[str, str]) -> dict[str, str]:
+def _variables(cells: Mapping[str, str], totals: list[str]) -> dict[str, str]:
     """A readable Python name for each column, no two alike."""
     names: dict[str, str] = {}
-    used = set(_TAKEN)
+    used = {*_TAKEN, *totals}
     for place, column in enumerate(cells, 1):
         word = re.sub(r"[^a-z0-9]+", "_", column.casefold()).strip("_")[:40]
         name = word if word and not word[0].isdigit() else f"column_{word}".rstrip("_")
@@ -78,9 +79,8 @@ def _variables(cells: Mapping[str, str]) -> dict[str, str]:
     return names
 
 
-def _score_function(card: ScoreCard, cells: Mapping[str, str], names: Mapping[str, str], given: bool) -> str:
+def _score_function(card: ScoreCard, cells: Mapping[str, str], names: Mapping[str, str], totals: list[str], given: bool) -> str:
     """`score(row)`: reads the cells, then one `if` per rule, in the order of the card."""
-    totals = ["total"] if len(card.constant) == 1 else [f"total_{number}" for number in range(1, len(card.constant) + 1)]
     lines = ["def score(row):", '    """The score of a row: the constant and the weight of every rule that fires."""']
     lines += [f"    {names[column]} = _{_READERS[kind]}_in(row, {column!r})" for column, kind in cells.items()]
     if given:
