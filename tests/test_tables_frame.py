@@ -187,6 +187,17 @@ def test_dictionary_chunks_with_levels_of_their_own() -> None:
     assert column(pa.table({"c": pa.chunked_array(chunks)})) == ("level", ["b", "a", "c", None, "a"])
 
 
+@pytest.mark.parametrize("size", [1, 127, 128, 255, 256, 257, 40_000])
+def test_any_number_of_levels_keeps_them_apart(size: int) -> None:
+    levels = [f"{level:05}" for level in range(size)]
+    cells = [*levels[::-1], None, levels[-1]]
+    for series in (pl.Series(cells), pl.Series(cells, dtype=pl.Categorical), pl.Series(cells, dtype=pl.Enum(levels))):
+        assert column(pl.DataFrame({"c": series}))[1] == cells
+    assert column(pd.DataFrame({"c": pd.Categorical(cells)}))[1] == cells
+    assert column(pa.table({"c": pa.array(cells).dictionary_encode()}))[1] == cells
+    assert column([[cell] for cell in cells])[1] == cells
+
+
 def test_sparse_zeros_are_values() -> None:
     dense = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.0], [0.0, math.nan, 0.0], [0.0, 1.5, 3.0]])
     reference = learn_schema(as_table(dense))

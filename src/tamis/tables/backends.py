@@ -67,8 +67,7 @@ def _texts(series: Any) -> Values:
     if series.implementation.is_pyarrow():
         return _dictionary(native.dictionary_encode())
     if series.implementation.is_polars():
-        found = series.drop_nulls().unique().sort().to_list()
-        return coded(series.rank("dense").fill_null(0).to_numpy().astype(np.int64) - 1, found)
+        return _polars_levels(native.cast(sys.modules["polars"].Categorical))
     return values_of_objects(series.to_list())
 
 
@@ -85,18 +84,21 @@ def _levels(series: Any) -> Values:
         )
     if series.implementation.is_pyarrow():
         return _dictionary(native)
-    if series.dtype == nw.Enum:
-        texts = _texts(series.cast(nw.String))
-        order = list(series.dtype.categories)
-        assert texts.codes is not None  # texts always are coded
-        return coded(_recoded(texts, order), order, ordered=True)
+    if series.implementation.is_polars():
+        return _polars_levels(native, list(series.dtype.categories) if series.dtype == nw.Enum else None)
     return _texts(series.cast(nw.String))
 
 
-def _recoded(texts: Values, order: list[str]) -> Array:
-    """Codes into another list of levels."""
-    place = {level: code for code, level in enumerate(order)}
-    return np.array([*(place[level] for level in texts.levels), -1], dtype=np.int64)[texts.codes]
+def _polars_levels(native: Any, order: list[str] | None = None) -> Values:
+    """A polars column of categories, whose own codes may be those of all categories the process ever saw."""
+    levels = native.unique().drop_nulls()
+    texts = levels.to_list()
+    place = {text: code for code, text in enumerate(texts if order is None else order)}
+    own = levels.to_physical().to_numpy().astype(np.int64)
+    translation = np.full(int(own.max(initial=-1)) + 2, -1, dtype=np.int64)  # the last entry stands for missing cells
+    translation[own] = [place[text] for text in texts]
+    cells = native.to_physical().cast(sys.modules["polars"].Int64).fill_null(len(translation) - 1).to_numpy()
+    return coded(translation[cells], texts if order is None else order, order is not None)
 
 
 def _dictionary(chunked: Any) -> Values:
