@@ -10,9 +10,17 @@ from typing import Any
 
 from tamis.core.errors import TamisError
 from tamis.core.expression_tree import columns_of
-from tamis.core.literal import KINDS, OPERATORS, Literal
+from tamis.core.literal import KINDS, Literal
 from tamis.core.scorecard import LINKS, ScoreCard
 
+#: The kinds of column each operator of a condition works on.
+_SUITABLE = {
+    **dict.fromkeys(("<=", ">"), ("numeric", "integer", "date")),
+    **dict.fromkeys(("==", "!=", "in", "not in"), ("level", "ordered")),
+    **dict.fromkeys(("true", "false"), ("boolean",)),
+    "missing": ("numeric", "integer", "date", "level", "ordered", "boolean"),
+    "given": ("given",),
+}
 REGRESSION_LINKS = ("identity", "exp")
 SIGN_LINKS = ("logistic", "platt", "none")
 #: Scores are clipped to this before EXP: beyond it a double overflows, and PostgreSQL raises.
@@ -49,6 +57,11 @@ def check_finite(card: ScoreCard, to: str) -> None:
             f"The score card holds the weight {broken!r}, so no {to} text could give the model's scores; "
             "fit the model again with bounded weights."
         )
+    for label in map(plain, card.classes):
+        if not isinstance(label, (str, int, float)) or (isinstance(label, float) and not math.isfinite(label)):
+            raise TamisError(
+                f"The class {label!r} is no text, truth value or finite number, so the model cannot become {to}; rename it and fit again."
+            )
 
 
 def _check_sizes(card: ScoreCard, to: str) -> None:
@@ -74,21 +87,25 @@ def _check_sizes(card: ScoreCard, to: str) -> None:
 
 
 def _check_condition(condition: Literal, to: str) -> None:
-    """Known operator and kind, a usable value, and no Python callable."""
-    if condition.operator == "given" and not isinstance(condition.value, str):
+    """An operator that suits the kind, a value it can compare with, and no Python callable."""
+    if condition.operator == "given" and condition.value is None:
         raise TamisError(
             f"The proposition {condition.column!r} is a Python callable and cannot leave Python, so the model cannot become {to}; "
             "give the proposition as an expression text and fit again."
         )
-    if condition.operator not in OPERATORS or condition.kind not in KINDS:
+    if condition.kind not in KINDS or condition.kind not in _SUITABLE.get(condition.operator, ()):
         raise TamisError(
             f"The condition {condition.text()!r} has the operator {condition.operator!r} on the kind {condition.kind!r}, "
             f"which no export knows, so the model cannot become {to}; correct the card."
         )
-    numeric = condition.operator in ("<=", ">") and condition.kind in ("numeric", "integer", "boolean")
-    if numeric and (isinstance(condition.value, str) or condition.value is None or math.isnan(condition.value)):
+    value = condition.value
+    if condition.operator in ("<=", ">"):
+        fits = isinstance(value, str) if condition.kind == "date" else isinstance(value, (int, float)) and not math.isnan(value)
+    else:
+        fits = condition.operator not in ("==", "!=", "given") or isinstance(value, str)
+    if not fits:
         raise TamisError(
-            f"The condition {condition.text()!r} has no number to compare with, so the model cannot become {to}; correct the card."
+            f"The condition {condition.text()!r} has no value to compare with, so the model cannot become {to}; correct the card."
         )
 
 
