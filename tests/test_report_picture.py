@@ -171,7 +171,7 @@ def small_path() -> Path:
         tuple(knots),
         knob="C",
         scores={"mean": np.array([0.7, 0.5, 0.6]), "error": np.array([0.1, 0.1, 0.1])},
-        provenance={"scoring": "log_loss"},
+        provenance={"scoring": "log_loss", "loss": "logistic"},
     )
 
 
@@ -187,7 +187,7 @@ def test_path_display_draws_every_panel() -> None:
     display = PathDisplay.from_path(small_path(), chosen=1)
     assert display.plot() is display
     assert display.figure_ is display.ax_.figure
-    assert [axis.get_ylabel() for axis in display.axes_] == ["weight", "log loss", "gap"]
+    assert [axis.get_ylabel() for axis in display.axes_] == ["weight", "log-loss", "gap"]
     assert display.axes_[-1].get_xlabel() == "C"
     assert display.axes_[-1].get_xscale() == "log"
     lines = [line for line in display.ax_.get_lines() if len(line.get_xdata()) == 3]

@@ -18,19 +18,32 @@ from tamis.report.numbers import count, gap, knob_text, share, with_error
 
 STATUS = {
     "complete": "",
-    "stopped": "The path stopped where nothing more was left to find.",
+    "stopped": "The path ended where going on would not have helped.",
     "interrupted": "The path was interrupted; what had been reached until then is shown.",
     "budget": "The path ended when its time or size limit was reached.",
 }
 CHOICES = {
     "cv": "the simplest model within one standard error of the best, by cross-validation",
+    "cv-best": "the best mean score in cross-validation",
     "aic": "the lowest AIC",
     "bic": "the lowest BIC",
     "ebic": "the lowest extended BIC",
     "stability": "the most stable selection over resamples",
     "last": "the end of the path",
 }
-LOWER_IS_BETTER = ("loss", "error", "deviance", "mse", "mae", "nll", "risk")
+LOSSES = {"logistic": "log-loss", "multinomial": "log-loss", "squared": "squared loss", "poisson": "Poisson loss", "huber": "Huber loss"}
+ERRORS = {
+    "accuracy": "error rate",
+    "macro_f1": "1 − macro-F1",
+    "auc": "1 − AUC",
+    "mse": "mean squared error",
+    "r2": "1 − R²",
+    "d2": "Poisson deviance",
+}
+OWN = "model"
+"""The name a model's own line has in `baselines_`."""
+
+SHAPE = {"rows_given": "rows", "columns_given": "columns"}
 LONGEST_VALUE = 200
 
 
@@ -60,6 +73,8 @@ def content_of(model: Any) -> ReportContent:
     path: Path | None = getattr(model, "path_", None)
     if path is None:
         raise TamisError(f"This {type(model).__name__} has no path yet, so there is nothing to report; fit it first.")
+    if not path.knots:
+        raise TamisError("The path has no knot, so there is nothing to report; give the fit more time or a larger budget.")
     if hasattr(model, "rules_"):
         from tamis.report.build_rules import rule_content
 
@@ -95,21 +110,17 @@ def path_content(path: Path, *, title: str, chosen: int | None = None, **said: A
 
 def path_picture(path: Path, stops: Sequence[Stop], chosen: int, by: str = "") -> PathPicture:
     """The path with its validation score named and how it was chosen said."""
-    score = score_name(path)
     said = [f"Chosen: {by}." if by else "", STATUS.get(path.status, "")]
-    return PathPicture(path.knob, tuple(stops), chosen, score, lower_is_better(score), note=" ".join(filter(None, said)))
+    return PathPicture(path.knob, tuple(stops), chosen, score_name(path), note=" ".join(filter(None, said)))
 
 
 def score_name(path: Path) -> str:
-    """What the validation score is called; empty without validation."""
-    if "mean" not in path.scores:
-        return ""
-    return str(path.provenance.get("scoring") or "score").replace("_", " ")
-
-
-def lower_is_better(score: str) -> bool:
-    """Whether a score of this name falls as the model gets better; negated scores do not."""
-    return not score.startswith("neg ") and any(word in score.lower() for word in LOWER_IS_BETTER)
+    """What the validation score is called: the error it is, lower being better."""
+    scoring = str(path.provenance.get("scoring") or "loss")
+    loss = str(path.provenance.get("loss") or "")
+    if scoring in ("loss", "log_loss", "deviance"):
+        return LOSSES.get(loss, f"{loss.replace('_', ' ')} loss".strip())
+    return ERRORS.get(scoring, f"error ({scoring.replace('_', ' ')})")
 
 
 def validation(path: Path, index: int) -> tuple[float | None, float | None]:
@@ -134,16 +145,18 @@ def chosen_knot(model: Any, path: Path) -> int:
 
 def how_chosen(model: Any) -> str:
     """The rule that chose the knot, in words."""
-    choose = getattr(model, "choose", None)
+    choose = getattr(model, "choose", None) if getattr(model, "C", None) is None else model.C
     return CHOICES.get(choose, "") if isinstance(choose, str) else "the value that was asked for" if choose is not None else ""
 
 
-def common(model: Any, path: Path) -> dict[str, Any]:
+def common(model: Any, path: Path, words: str = "pieces") -> dict[str, Any]:
     """What every family's report shares: figures, notes, provenance, comparison."""
+    where = "on the same folds, with one standard error" if "mean" in path.scores else "on the training rows, not validated"
     return {
-        "figures": figures(model, path, "pieces"),
+        "figures": figures(model, path, words),
         "baselines": baselines(model),
         "baseline_score": score_name(path),
+        "baseline_note": f"Measured {where}; lower is better.",
         "notes": tuple(map(str, getattr(model, "notes_", ()))),
         "provenance": provenance(model, path),
     }
@@ -159,7 +172,7 @@ def figures(model: Any, path: Path, words: str) -> tuple[Figure, ...]:
     shown = [Figure(words, count(found), f"{count(looked)} were looked at" if looked else "")]
     mean, error = validation(path, chosen)
     if mean is not None:
-        folds = len(path.scores["folds"][0]) if "folds" in path.scores and len(path.scores["folds"]) else 0
+        folds = len(path.scores.get("folds", ()))
         shown.append(Figure(score_name(path), with_error(mean, error), f"mean of {folds} folds" if folds else "cross-validated"))
     if certificate.kind != "none" and math.isfinite(certificate.gap):
         shown.append(Figure("distance to the best", gap(certificate.gap), f"at most; {gap(certificate.tolerance)} was asked for"))
@@ -171,27 +184,26 @@ def figures(model: Any, path: Path, words: str) -> tuple[Figure, ...]:
 
 
 def baselines(model: Any) -> tuple[Baseline, ...]:
-    """The comparison a model carries, as it stands."""
+    """The comparison a model carries, its own line last."""
     listed: Mapping[str, Mapping[str, Any]] = getattr(model, "baselines_", {}) or {}
-    return tuple(
-        Baseline(
-            name,
-            row.get("score"),
-            row.get("error"),
-            row.get("rules"),
-            row.get("gap"),
-            str(row.get("sentence") or ""),
-            row.get("kind") == "model",
-        )
-        for name, row in listed.items()
-    )
+    return tuple(_baseline(name, row) for name, row in sorted(listed.items(), key=lambda item: item[0] == OWN))
+
+
+def _baseline(name: str, row: Mapping[str, Any]) -> Baseline:
+    """One line of the comparison."""
+    said, own = str(row.get("sentence") or ""), name == OWN
+    # A constant has nothing to certify: its gap of zero would only puzzle.
+    distance = row.get("gap") if row.get("rules") else None
+    return Baseline("this model" if own else name, row.get("score"), row.get("error"), row.get("rules"), distance, said, own)
 
 
 def provenance(model: Any, path: Path) -> tuple[tuple[str, str], ...]:
-    """Versions, data and parameters: whatever the path recorded, then every parameter that is not the default."""
-    rows = {str(name).replace("_", " "): _worded(value) for name, value in _flat(path.provenance) if value not in (None, "", (), [])}
-    rows |= {name: _worded(value) for name, value in changed_parameters(model).items()}
-    return tuple(rows.items())
+    """Versions and shape of the data as the path recorded them, then every parameter that is not the default."""
+    recorded = path.provenance
+    rows = {str(name): str(version) for name, version in dict(recorded.get("versions", {})).items()}
+    rows |= {label: count(recorded[name]) for name, label in SHAPE.items() if name in recorded}
+    changed = {name: _worded(value) for name, value in changed_parameters(model).items()}
+    return (*rows.items(), *(changed.items() if changed else [("parameters", "all at their defaults")]))
 
 
 def changed_parameters(model: Any) -> dict[str, Any]:
@@ -202,14 +214,6 @@ def changed_parameters(model: Any) -> dict[str, Any]:
         return {}
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
     return {name: value for name, value in model.get_params(deep=False).items() if repr(defaults.get(name)) != repr(value)}
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested provenance as one list, inner names after outer ones."""
-    rows: list[tuple[str, Any]] = []
-    for name, value in data.items():
-        rows += _flat(value, f"{prefix}{name} ") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
-    return rows
 
 
 def _worded(value: Any) -> str:

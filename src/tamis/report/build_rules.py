@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tamis.core.path import Knot, Path
+from tamis.core.path import Knot
 from tamis.core.scorecard import Rule, ScoreCard
-from tamis.report.build import baselines, chosen_knot, common, figures, how_chosen, path_picture, score_name, validation
-from tamis.report.content import Baseline, Claim, Figure, Measure, Piece, ReportContent, ScoreColumn, Stop, Value
+from tamis.report.build import chosen_knot, common, how_chosen, path_picture, validation
+from tamis.report.content import Claim, Figure, Measure, Piece, ReportContent, ScoreColumn, Stop, Value
 from tamis.report.numbers import count, share
 from tamis.rules.ruleset import RuleSet
 from tamis.rules.shown import ShownRule
@@ -42,7 +41,8 @@ def rule_content(model: Any) -> ReportContent:
                 *validation(path, index),
             )
         )
-    shared = common(model, path) | {"figures": rule_figures(model, path), "baselines": compared(model, path, chosen)}
+    shared = common(model, path, "rules")
+    shared["figures"] = with_class_share(model, shared["figures"])
     return ReportContent(
         title_of(card),
         path_picture(path, stops, chosen, how_chosen(model)),
@@ -57,32 +57,28 @@ def rule_content(model: Any) -> ReportContent:
 
 
 class Listing:
-    """Every rule of every knot once, with what the chosen model's statistics know about it."""
+    """Every rule of every knot once, with what was measured about it: first of all in the chosen model."""
 
     def __init__(self, rules: RuleSet) -> None:
         self.pieces: list[Piece] = []
         self._places: dict[Key, int] = {}
         self._held_out = rules.statistics.out_of_fold
-        self._measured = {key_of(rule): rule for rule in rules}
+        self._chosen = {key_of(rule): rule for rule in rules}
 
     def place(self, rule: ShownRule) -> int:
         """Position of a rule in the list, adding it when it is new."""
         key = key_of(rule)
         if key not in self._places:
             self._places[key] = len(self.pieces)
-            values = self._values(self._measured.get(key)) | {"length": rule.length}
+            values: dict[str, Value] = {"length": rule.length}
+            chosen = self._chosen.get(key)
+            if chosen is not None and self._held_out is not None:
+                values |= {f"{name} held out": float(getattr(self._held_out, name)[chosen.index]) for name in ("precision", "mean")}
+            known = chosen or rule
+            if known.count:
+                values |= {name: getattr(known, name) for name in ("coverage", "count", "precision", "lift", "mean", "difference")}
             self.pieces.append(Piece(rule.text, rule.parts or (rule.text,), values, "OR" if rule.opposite else "AND"))
         return self._places[key]
-
-    def _values(self, rule: ShownRule | None) -> dict[str, Value]:
-        """What was measured about a rule of the chosen model."""
-        if rule is None:
-            return {}
-        values: dict[str, Value] = {name: getattr(rule, name) for name in ("coverage", "count", "precision", "lift", "mean", "difference")}
-        if self._held_out is not None:
-            for name in ("precision", "mean"):
-                values[f"{name} held out"] = float(getattr(self._held_out, name)[rule.index])
-        return values
 
 
 def key_of(rule: ShownRule) -> Key:
@@ -91,18 +87,21 @@ def key_of(rule: ShownRule) -> Key:
 
 
 def rules_at(model: Any, knot: Knot) -> RuleSet:
-    """The rules of another knot, written like the chosen model's; nothing has been measured about them."""
+    """The rules of another knot, written like the chosen model's, measured where the fit measured the whole path."""
     literals, card = model.schema_.literals, model.card_
-    rules = tuple(
-        Rule(tuple(literals[i] for i in atom), tuple(map(float, row))) for atom, row in zip(knot.atoms, knot.coefficients, strict=True)
-    )
+    weights = np.asarray(knot.coefficients, dtype=float)
+    rules = tuple(Rule(tuple(literals[i] for i in atom), tuple(map(float, row))) for atom, row in zip(knot.atoms, weights, strict=True))
     there = ScoreCard(rules, tuple(map(float, knot.intercept)), card.link, card.classes, card.columns, card.target)
-    return RuleSet(there, unmeasured(card, len(rules)), knot.certificate, model.schema_, lattice=model.rules_.lattice, keep_order=True)
+    return RuleSet(there, measured(model, knot), knot.certificate, model.schema_, lattice=model.rules_.lattice, keep_order=True)
 
 
-def unmeasured(card: ScoreCard, number: int) -> RuleStatistics:
-    """Statistics of rules nobody measured: no rows."""
-    width = max(len(card.classes), 1)
+def measured(model: Any, knot: Knot) -> RuleStatistics:
+    """What the fit measured about a knot's rules (`path_statistics_`, in the order of `path_.pieces`); else nothing, as if of no rows."""
+    every: RuleStatistics | None = getattr(model, "path_statistics_", None)
+    if every is not None:
+        place = {atom: index for index, atom in enumerate(model.path_.pieces)}
+        return every.subset(np.array([place[atom] for atom in knot.atoms], dtype=np.int64))
+    number, width = len(knot.atoms), max(len(model.card_.classes), 1)
     return RuleStatistics(
         count=np.zeros(number, dtype=np.int64),
         support=np.zeros(number),
@@ -170,26 +169,13 @@ def measures_of(card: ScoreCard, statistics: RuleStatistics) -> tuple[Measure, .
     return (*measures, Measure("length", "conditions", "count", minor=True))
 
 
-def rule_figures(model: Any, path: Path) -> tuple[Figure, ...]:
-    """The shared figures, and the share of the class in question."""
-    shown = figures(model, path, "rules")
+def with_class_share(model: Any, shown: tuple[Figure, ...]) -> tuple[Figure, ...]:
+    """The figures, and how frequent the class in question is, where there is room."""
     card, statistics = model.card_, model.rules_.statistics
-    if len(card.classes) == 2 and statistics.total_support > 0 and len(shown) < PRESENT:
-        base = float(statistics.total_mass[1] / statistics.total_support)
-        shown = (*shown, Figure(outcome_text(card.link, card.classes, card.target, 1), share(base), f"of the {statistics.rows}"))
-    return shown
-
-
-def compared(model: Any, path: Path, chosen: int) -> tuple[Baseline, ...]:
-    """The simpler models, and below them this one by the same score."""
-    listed = baselines(model)
-    if not listed or any(row.ours for row in listed):
-        return listed
-    mean, error = validation(path, chosen)
-    certificate = model.certificate_
-    distance = certificate.gap if math.isfinite(certificate.gap) else None
-    named = f"this model, by {score_name(path)}" if mean is None and score_name(path) else "this model"
-    return (*listed, Baseline(named, mean, error, len(model.rules_), distance, ours=True))
+    if len(card.classes) != 2 or statistics.total_support <= 0 or len(shown) >= PRESENT:
+        return shown
+    base = float(statistics.total_mass[1] / statistics.total_support)
+    return (*shown, Figure(outcome_text(card.link, card.classes, card.target, 1), share(base), f"of the {statistics.rows}"))
 
 
 def same_rows(model: Any, most: int = 20) -> Sequence[str]:

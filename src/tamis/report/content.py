@@ -223,8 +223,8 @@ class ReportContent:
     measures : tuple of Measure
     figures : tuple of Figure
     baselines : tuple of Baseline
-    baseline_score : str
-        Name of the score the baselines are compared by.
+    baseline_score, baseline_note : str
+        Name of the score the baselines are compared by, and on which rows it was measured, in words.
     notes : tuple of str
         One sentence each: what was dropped, merged, stopped, refitted.
     provenance : tuple of (label, text)
@@ -251,6 +251,7 @@ class ReportContent:
     figures: tuple[Figure, ...] = ()
     baselines: tuple[Baseline, ...] = ()
     baseline_score: str = ""
+    baseline_note: str = ""
     notes: tuple[str, ...] = ()
     provenance: tuple[tuple[str, str], ...] = ()
     word: str = "piece"

@@ -24,9 +24,11 @@ def finite(value: Value) -> float | None:
 
 
 def decimals_for(values: Iterable[float]) -> int:
-    """Decimals that give the largest of the values three significant digits, so that a column lines up."""
+    """Decimals for a column of weights: two, fewer for large ones, and two digits for those below a tenth."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    return 2 if largest == 0 else min(8, max(0, 2 - math.floor(math.log10(largest))))
+    if largest == 0 or 0.095 <= largest < 100:
+        return 2
+    return min(8, max(0, 1 - math.floor(math.log10(largest)))) if largest < 0.095 else 1 if largest < 1000 else 0
 
 
 def signed(value: float, decimals: int) -> str:
@@ -72,7 +74,7 @@ def times(value: float) -> str:
 
 def gap(value: float) -> str:
     """A relative gap, with the digits the certificate's own sentence uses."""
-    return percent(value).replace(" ", SPACE)
+    return percent(value).replace(" ", SPACE) if value else f"0{SPACE}%"
 
 
 def knob_text(value: float) -> str:
