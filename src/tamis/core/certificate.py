@@ -8,10 +8,15 @@ never certifies anything.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any, Protocol
 
 from tamis.core.errors import TamisError
+
+# Rounding may put a bound above the value it belongs to, by less than this share of the numbers involved.
+NOISE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,9 @@ class Recheck:
 class Witness(Protocol):
     """What a certificate carries so that it can be recomputed without any solver code."""
 
-    def check(self, certificate: Certificate, *data: Any, **options: Any) -> Recheck: ...
+    def check(self, certificate: Certificate, *data: Any, **options: Any) -> Recheck:
+        """Value and bound again, from the data."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,15 @@ class Certificate:
         value and constant nearly agree, so the share of the gain is certified too.
     gain_tolerance : float
         Largest share of the possible gain that may be missing.
+
+    Examples
+    --------
+    >>> from tamis import Certificate
+    >>> certificate = Certificate("duality gap", value=1.0, bound=0.992, tolerance=0.01)
+    >>> certificate.holds
+    True
+    >>> round(certificate.gap, 6)
+    0.008
     """
 
     kind: str
@@ -77,41 +93,50 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Relative distance to the bound; infinite when there is no certificate."""
-        if self.kind == "none" or not math.isfinite(self.value - self.bound):
+        """Relative distance to the bound; infinite when there is no certificate, or none that can be true."""
+        if self.kind == "none" or not math.isfinite(self.value - self.bound) or self.contradicts_itself:
             return math.inf
         return max(self.value - self.bound, 0.0) / max(abs(self.value), 1e-300)
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """True when an answer at hand, or the constant model, is better than what the bound says is possible."""
+        best = self.value if self.constant is None else min(self.value, self.constant)
+        return self.bound - best > NOISE * max(abs(self.bound), abs(self.value), abs(self.constant or 0.0))
 
     @property
     def gain_share(self) -> float:
         """At least this share of what can be gained over the constant model has been gained."""
         if self.constant is None or self.nothing_to_gain:
             return 1.0
-        return max(0.0, (self.constant - self.value) / (self.constant - self.bound))
+        share = (self.constant - self.value) / (self.constant - self.bound)
+        return min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
 
     @property
     def nothing_to_gain(self) -> bool:
         """True when even the bound is no better than the constant model, within one part in a million."""
-        return self.constant is not None and self.constant - self.bound <= 1e-6 * abs(self.constant)
+        return self.constant is not None and math.isfinite(self.constant) and self.constant - self.bound <= 1e-6 * abs(self.constant)
 
     @property
     def holds(self) -> bool:
-        """True when both the gap and the share of the gain are within what was asked."""
-        return self.gap <= self.tolerance and (1.0 - self.gain_share) <= self.gain_tolerance
+        """True when both the gap and the share of the gain are within what was asked; never with a NaN or an infinity."""
+        known = math.isfinite(self.gap) and (self.constant is None or math.isfinite(self.constant))
+        return known and self.gap <= self.tolerance and (1.0 - self.gain_share) <= self.gain_tolerance
 
     def sentence(self) -> str:
-        """The certificate in words; one that does not hold says so first."""
+        """The certificate in words; one that does not hold says so first, and no number is rounded in its favour."""
         if self.kind == "none":
             return f"No certificate: {self.reason}"
         knob = f" ({self.scope.knob})" if self.scope.knob else ""
-        work = f"; {self.scope.looked} were looked at." if self.scope.looked else "."
-        if self.nothing_to_gain:
+        work = f"; {self.scope.looked:,} were looked at.".replace(",", " ") if self.scope.looked else "."
+        if self.nothing_to_gain and self.holds:
             return f"Nothing to gain over a constant{knob}: no model over {self.scope.space} does better{work}"
-        said = f"ithin {percent(self.gap)} of the best possible model over {self.scope.space}{knob}"
-        share = "" if self.constant is None else f", with at least {self.gain_share:.0%} of what it can gain over a constant"
+        said = f"ithin {percent(self.gap, ROUND_CEILING)} of the best possible model over {self.scope.space}{knob}"
+        stated = self.constant is not None and not self.nothing_to_gain
+        share = f", with at least {at_least(self.gain_share)} of what it can gain over a constant" if stated else ""
         if self.holds:
             return f"W{said}{share}{work}"
-        return f"Not certified to {percent(self.tolerance)}: only w{said}{share}{work}"
+        return f"Not certified to {percent(self.tolerance, ROUND_FLOOR)}: only w{said}{share}{work}"
 
     def recheck(self, *data: Any, **options: Any) -> Recheck:
         """Recompute value and bound with code no solver shares; needs the training data unless they are still held."""
@@ -130,14 +155,37 @@ class Certificate:
         return {name: getattr(self, name) for name in names} | {"scope": scope}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Certificate:
-        """Inverse of `to_dict`."""
-        return cls(**{**data, "scope": Scope(**data["scope"])})
+    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+        """Inverse of `to_dict`; what a later version added is left out."""
+        scope = data["scope"]
+        return cls(
+            kind=str(data["kind"]),
+            value=float(data["value"]),
+            bound=float(data["bound"]),
+            tolerance=float(data["tolerance"]),
+            scope=Scope(str(scope["space"]), str(scope["knob"]), int(scope["held"]), int(scope["looked"])),
+            constant=None if data["constant"] is None else float(data["constant"]),
+            gain_tolerance=float(data["gain_tolerance"]),
+            reason=str(data["reason"]),
+        )
 
 
-def percent(share: float) -> str:
-    """A share in percent with as many digits as it needs: 0.8 %, 12 %, 0.004 %."""
-    if not math.isfinite(share):
+def percent(share: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """A share in percent with as many digits as it needs: 0.80 %, 12 %, 0.0040 %; less than all never reads 100 %."""
+    if not math.isfinite(share) or share > 1e4:
         return "an unknown distance"
-    digits = 0 if share >= 0.0995 else min(6, max(1, 1 - math.floor(math.log10(max(share, 1e-9) * 100))))
-    return f"{100 * share:.{digits}f} %"
+    exact = Decimal(repr(float(share))) * 100
+    # Seven digits say how many to show; what lies below is the float's own noise, which must not be rounded into sight.
+    size = Decimal(f"{exact:.6e}")
+    digits = 0 if size >= Decimal("9.95") or not size else min(6, 1 - size.adjusted())
+    exact *= {ROUND_CEILING: Decimal("0.999999999"), ROUND_FLOOR: Decimal("1.000000001")}.get(rounding, Decimal(1))
+    shown = exact.quantize(Decimal(1).scaleb(-digits), rounding)
+    if shown == 100 and share < 1 and rounding != ROUND_CEILING:
+        shown = min(exact.quantize(Decimal("0.1"), ROUND_FLOOR), Decimal("99.9"))
+    return f"{shown:f} %"
+
+
+def at_least(share: float) -> str:
+    """A share in whole percents, rounded down: 0.999 reads 99 %, and only everything reads 100 %."""
+    exact = Decimal(repr(float(share))) * Decimal("100.0000001")
+    return f"{min(exact, Decimal(100 if share >= 1 else 99)).quantize(Decimal(1), ROUND_FLOOR)} %"

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.core.certificate import Certificate
-from tamis.core.errors import TamisError
+from tamis.core.errors import TamisError, TamisFileError
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Knot:
-    """One point of a path.
+    """One point of a path; two knots are equal only if they are the same one, for arrays have no single answer.
 
     Attributes
     ----------
@@ -41,6 +42,16 @@ class Knot:
         Numbers worth drawing: loss, norm, seconds, held atoms, ...
     state : dict of arrays
         What the solver needs to go on from here as if it had never stopped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tamis import Certificate, Knot
+    >>> certificate = Certificate("duality gap", value=1.0, bound=0.995, tolerance=0.01)
+    >>> knot = Knot(0.5, ((0, 2),), ("a <= 3 AND b",), np.array([[1.5]]), np.array([-0.2]), certificate)
+    >>> meta, arrays = knot.to_record()
+    >>> Knot.from_record(meta, arrays).names
+    ('a <= 3 AND b',)
     """
 
     t: float
@@ -63,11 +74,14 @@ class Knot:
     @classmethod
     def from_record(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Knot:
         """Inverse of `to_record`."""
-        pieces = np.split(arrays["flat"], np.cumsum(arrays["lengths"])[:-1]) if len(arrays["lengths"]) else []
+        lengths, flat, names = arrays["lengths"].tolist(), arrays["flat"].tolist(), tuple(meta["names"])
+        if min(lengths, default=0) < 0 or sum(lengths) != len(flat) or not len(lengths) == len(names) == len(arrays["coefficients"]):
+            raise TamisFileError("A knot's atoms, names and coefficients do not fit together, so the path was not read; fit it again.")
+        ends = list(accumulate(lengths))
         return cls(
             t=float(meta["t"]),
-            atoms=tuple(tuple(int(index) for index in piece) for piece in pieces),
-            names=tuple(meta["names"]),
+            atoms=tuple(tuple(flat[end - length : end]) for end, length in zip(ends, lengths, strict=True)),
+            names=names,
             coefficients=arrays["coefficients"],
             intercept=arrays["intercept"],
             certificate=Certificate.from_dict(meta["certificate"]),
@@ -76,7 +90,7 @@ class Knot:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Path:
     """Knots in the order followed, append-only.
 
@@ -91,6 +105,18 @@ class Path:
         Validation results per knot when the path was cross-validated: "mean", "error" (standard error), "folds".
     provenance : dict
         Versions, parameters and the data's fingerprint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tamis import Certificate, Knot, Path
+    >>> certificate = Certificate("duality gap", value=1.0, bound=0.995, tolerance=0.01)
+    >>> knots = [Knot(t, ((0,),), ("a <= 3",), np.array([[2 * t]]), np.zeros(1), certificate) for t in (0.1, 1.0)]
+    >>> path = Path(tuple(knots), knob="C")
+    >>> path.selected(0.5), path.coefficients(0.5)
+    (('a <= 3',), array([[0.2]]))
+    >>> path.events()
+    [(0.1, 'enters', 'a <= 3')]
     """
 
     knots: tuple[Knot, ...] = ()
@@ -123,6 +149,8 @@ class Path:
         """The last knot whose knob value does not lie beyond t (the first one if all do)."""
         if not self.knots:
             raise TamisError("The path has no knot, so nothing can be read from it; give the fit more time or a larger budget.")
+        if np.isnan(t):
+            raise TamisError(f"{self.knob} = nan is no place on the path, so nothing can be read there; give a number.")
         ahead = -1.0 if len(self.knots) > 1 and self.knots[-1].t < self.knots[0].t else 1.0
         reached = [knot for knot in self.knots if ahead * knot.t <= ahead * t * (1 + 1e-12 * ahead * np.sign(t))]
         return reached[-1] if reached else self.knots[0]
@@ -166,9 +194,15 @@ class Path:
         """One row per knot and selected piece, as a pandas (default), polars or pyarrow frame, whichever is installed."""
         import narwhals as nw
 
-        rows = [(k.t, name, float(w[0]) if len(w) == 1 else float(np.linalg.norm(w))) for k in self.knots for name, w in zip(k.names, k.coefficients, strict=True)]
-        columns = dict(zip((self.knob, "piece", "weight"), map(list, zip(*rows, strict=True)) if rows else ([], [], []), strict=True))
-        return nw.from_dict(columns, backend=backend or installed_frame()).to_native()
+        rows = [
+            (knot.t, name, float(row[0]) if len(row) == 1 else float(np.linalg.norm(row)))
+            for knot in self.knots
+            for name, row in zip(knot.names, knot.coefficients, strict=True)
+        ]
+        schema = {self.knob: nw.Float64(), "piece": nw.String(), "weight": nw.Float64()}
+        columns = {name: [row[i] for row in rows] for i, name in enumerate(schema)}
+        library: Any = backend or installed_frame()
+        return nw.from_dict(columns, schema, backend=library).to_native()
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the path with matplotlib."""
@@ -180,17 +214,24 @@ class Path:
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The whole path as JSON-able data and named arrays."""
         records = [knot.to_record() for knot in self.knots]
-        meta = {"status": self.status, "knob": self.knob, "provenance": dict(self.provenance), "knots": [record[0] for record in records], "scores": sorted(self.scores)}
+        meta = {
+            "status": self.status,
+            "knob": self.knob,
+            "provenance": dict(self.provenance),
+            "knots": [record[0] for record in records],
+            "scores": sorted(self.scores),
+        }
         arrays = {f"knot{i}.{name}": value for i, record in enumerate(records) for name, value in record[1].items()}
         return meta, arrays | {f"scores.{name}": np.asarray(value) for name, value in self.scores.items()}
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Path:
         """Inverse of `to_arrays`."""
-        knots = []
-        for i, record in enumerate(meta["knots"]):
-            prefix = f"knot{i}."
-            knots.append(Knot.from_record(record, {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}))
+        groups: dict[str, dict[str, Array]] = {}
+        for name, value in arrays.items():
+            group, _, rest = name.partition(".")
+            groups.setdefault(group, {})[rest] = value
+        knots = [Knot.from_record(record, groups.get(f"knot{i}", {})) for i, record in enumerate(meta["knots"])]
         scores = {name: arrays[f"scores.{name}"] for name in meta["scores"]}
         return cls(tuple(knots), meta["status"], meta["knob"], scores, meta["provenance"])
 

@@ -25,7 +25,7 @@ from tamis.rules.ruleset import RuleSet
 from tamis.rules.settings import Settings
 from tamis.rules.task import Task
 from tamis.rules.witness import witnessed
-from tamis.structures.lattice import padded
+from tamis.structures.tails import padded
 from tamis.tables.frame import Table
 
 from tamis.tables.schema import Schema, learn_schema

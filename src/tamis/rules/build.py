@@ -19,7 +19,8 @@ from tamis.rules.rows import Rows, compress
 from tamis.rules.settings import Settings
 from tamis.rules.task import Task
 from tamis.solvers.hierarchical import HierarchicalSolver
-from tamis.structures.lattice import ConjunctionLattice, padded
+from tamis.structures.lattice import ConjunctionLattice
+from tamis.structures.tails import padded
 from tamis.tables.frame import Table
 from tamis.tables.schema import Schema
 
@@ -53,7 +54,7 @@ class Built:
         relative = None if settings.prune in ("certified", None) or not prune else float(settings.prune)
         reducer = solve_mirror if settings.solver == "mirror" else solve_reduced
         return HierarchicalSolver(
-            max_atoms=settings.max_nodes, certified_prune=certified, relative_prune=relative, reducer=reducer, keep_state=keep_state
+            max_atoms=settings.max_nodes, certified_prune=certified, relative_prune=relative, reducer=reducer, keep_state=keep_state, thorough=keep_state
         )
 
 

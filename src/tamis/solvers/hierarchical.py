@@ -58,9 +58,17 @@ class HierarchicalSolver:
         Newcomers let in per round.
     max_atoms : int
         Held atoms at which a knot is given up as it stands.
-    prune : float or None
-        None keeps every weight; "certified" pruning is done at each knot when `certified_prune` is set; a number
-        drops weights below that share of the largest.
+    certified_prune : bool
+        Keep at each knot the fewest atoms that still meet the certificate.
+    relative_prune : float or None
+        Without it: drop weights up to this share of the largest.
+    reducer : callable
+        Solves the problem on the held atoms.
+    keep_state : bool
+        Store in knots what a resumed run needs.
+    thorough : bool
+        Search until certified. Folds of a cross-validation need good models, not certificates: they search with a
+        fair, bounded effort, and claim nothing.
     """
 
     batch: int = 100
@@ -69,6 +77,7 @@ class HierarchicalSolver:
     relative_prune: float | None = None
     reducer: Callable[..., Point] = solve_reduced
     keep_state: bool = True
+    thorough: bool = True
     needs: tuple[type, ...] = field(default=(Hierarchy,), repr=False)
 
     def init(self, problem: Problem) -> State:
@@ -119,7 +128,7 @@ class HierarchicalSolver:
         pull = dual.pull()
         floor = allowed_norm(targets, pull, point.value - target)
         scale = float(np.sqrt(2.0 * abs(point.value))) or 1.0
-        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), self.batch, stop)
+        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), self.batch, stop, thorough=self.thorough)
         norm = max(limit, priced.bound)
         bound = best_scale(targets, pull, norm)[0]
         looked = state.looked + priced.looked
@@ -131,7 +140,8 @@ class HierarchicalSolver:
         state = replace(state, tight=tight, looked=looked)
         scope = Scope(structure.describe(), f"{problem.knob} = {t:.4g}", len(state.held) - 1, looked)
         certificate = Certificate("duality gap", point.value, state.bound, problem.tolerance, scope, state.constant, problem.gain_tolerance)
-        return Verdict(certificate, priced.newcomers, met or tight < TIGHTEST), state
+        settled = met or tight < TIGHTEST or not (self.thorough or priced.newcomers)
+        return Verdict(certificate, priced.newcomers, settled), state
 
     def _integer_dual(self, targets: Targets, state: State, target: float, rho: float) -> tuple[DualPoint, float, Floats]:
         """The coarsest integer point whose rounding costs next to nothing of the target, with its norm on the held set."""

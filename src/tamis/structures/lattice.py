@@ -18,7 +18,7 @@ from tamis.core.dual import DualPoint
 from tamis.core.structure import Atom, Held, Priced
 from tamis.kernels.dispatch import Literals, Net, RowValues, conjunction_sums
 from tamis.kernels.reference import conjunction_words
-from tamis.structures.tails import TailSearch, TailSpace
+from tamis.structures.tails import TailSearch, TailSpace, padded
 
 
 class ConjunctionLattice:
@@ -183,18 +183,19 @@ class ConjunctionLattice:
         self._seen.update(atoms)
         if self.sign.any():
             atoms = [atom for atom in atoms if abs(self.sign[list(atom)].sum()) == np.abs(self.sign[list(atom)]).sum()]
-        counts = held.columns.counts
-        for first in range(0, len(atoms), step := max(1, 2**23 // self.literals.words.shape[1])):
+        counts, step = held.columns.counts, max(1, 2**23 // self.literals.words.shape[1])
+        for first in range(0, len(atoms), step):
             part = atoms[first : first + step]
             columns = self.columns(part)
-            enough = columns.counts > 0 if not self.min_units else np.asarray(columns.score(self.row_units)) >= self.min_units  # type: ignore[arg-type]
-            for atom, support, large in zip(part, columns.counts.tolist(), enough.tolist(), strict=True):
-                free = all(counts[held.index[atom[:j] + atom[j + 1 :]]] > support for j in range(len(atom)))
-                if large and free:
+            least = columns.counts > 0
+            if self.min_units and self.row_units is not None:
+                least = np.asarray(columns.score(self.row_units)) >= self.min_units
+            for atom, support, large in zip(part, columns.counts.tolist(), least.tolist(), strict=True):
+                if large and all(counts[held.index[atom[:j] + atom[j + 1 :]]] > support for j in range(len(atom))):
                     self._sources[atom] = support
 
     # ---- pricing --------------------------------------------------------------------------------------
-    def price(self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None) -> Priced:
+    def price(self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True) -> Priced:
         """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
         if held.atoms != self._held:
             self.hold(held.atoms)
@@ -202,11 +203,11 @@ class ConjunctionLattice:
         if not sources:
             return Priced((), np.zeros(0), 0.0, 0)
         search = self._search(point, sources, floor)
-        upper = search.run(count, stop)
+        upper = search.run(count, stop, thorough=thorough)
         low = floor * search.known ** (1.0 / self.exponent)
         high = floor * upper ** (1.0 / self.exponent)
-        # a search cut short by enough violators leaves others undecided: those that are known come first
-        violates = low > floor if int((low > floor).sum()) >= count else ~(high <= floor)
+        # a search cut short leaves sources undecided: those known to violate come alone then
+        violates = low > floor if np.any(low > floor) or not thorough else ~(high <= floor)
         order = sorted(np.flatnonzero(violates), key=lambda i: (-low[i], len(sources[i]), sources[i]))[:count]
         bound = float(high.max(initial=0.0)) if not np.isnan(high).any() else float("inf")
         return Priced(tuple(sources[i] for i in order), low[order], bound, search.looked + len(sources))
@@ -214,18 +215,16 @@ class ConjunctionLattice:
     def _search(self, point: DualPoint, sources: list[Atom], floor: float) -> TailSearch:
         """Row sums of every source, and the search over their tails set up."""
         space = self._space(point)
-        parents: dict[Atom, list[int]] = {}
-        for i, atom in enumerate(sources):
-            parents.setdefault(atom[:-1], []).append(i)
-        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in parents.values()])])
-        order = np.array([i for rows in parents.values() for i in rows])
-        last = np.array([sources[i][-1] for i in order])
-        support, sums = conjunction_sums(self._packed, padded(list(parents)), starts, last, space.values, self.threads)
+        table = padded(sources)
+        last = table[np.arange(len(table)), (table >= 0).sum(axis=1) - 1]
+        nodes, starts, order = _by_parent(table, last)
+        support, sums = conjunction_sums(self._packed, nodes, starts, last[order], space.values, self.threads)
         support[order], sums[order] = support.copy(), sums.copy()
-        sign = np.array([self.atom_sign(atom) for atom in sources]) if self.sign.any() else np.zeros(len(sources), dtype=np.int64)
+        held = table >= 0
+        sign = np.sign(np.where(held, self.sign[table], 0).sum(axis=1)) if space.signed else np.zeros(len(sources), dtype=np.int64)
         net, largest = space.measures(sums, sign)
         net = np.where([len(atom) == 1 and atom[0] in self.silent for atom in sources], 0.0, net)
-        scale = floor / point.quantum * np.array([self.cost(atom) for atom in sources])
+        scale = floor / point.quantum * np.where(held, self.growth[table], 1.0).prod(axis=1)
         with np.errstate(over="ignore"):
             search = TailSearch(space, sources, scale, (net / scale) ** self.exponent)
         search.begin(support, largest)
@@ -244,9 +243,12 @@ class ConjunctionLattice:
         )
 
 
-def padded(atoms: Sequence[Atom]) -> NDArray[np.int64]:
-    """Atoms as rows of literal positions, filled up with -1."""
-    table = np.full((len(atoms), max(map(len, atoms), default=0)), -1, dtype=np.int64)
-    for i, atom in enumerate(atoms):
-        table[i, : len(atom)] = atom
-    return table
+
+def _by_parent(table: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
+    """(parents, where each one's children start, order of children) of conjunctions less their last literals."""
+    parents = np.where(np.cumsum(table[:, ::-1] >= 0, axis=1)[:, ::-1] > 1, table, -1)
+    order = np.lexsort((last, *parents.T[::-1]))
+    ranked = parents[order]
+    new = np.concatenate([[True], np.any(ranked[1:] != ranked[:-1], axis=1)])
+    first = np.flatnonzero(new)
+    return np.ascontiguousarray(ranked[first]), np.append(first, len(order)), order

@@ -13,7 +13,8 @@ refinement is one batched kernel call. Everything is in units of threshold * d_t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BATCH_PAIRS = 200_000  # pairs whose sums are held at once
 BATCH_LEAVES = 4_000_000  # pairs of which only power sums are kept
+FAIR_EFFORT = 300_000  # conjunctions looked at before a search that has found violators is cut short
 EXACT_DEPTH = 8  # deeper counts use the uncapped product, an upper bound of them
 
 
@@ -41,6 +43,11 @@ class TailSpace:
     columns: int
     min_weight: int  # smallest weighted support (units of the last group), 0: any covered row
     threads: int = 1
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether any literal restricts signs."""
+        return bool(self.sign.any())
 
     def later_count(self, shrink: Floats, depth: Integers) -> Floats:
         """(rows, extensions): how much all non-empty sets of the extensions behind each position weigh, `depth` (rows,) deep."""
@@ -111,9 +118,10 @@ class TailSearch:
         with np.errstate(over="ignore"):
             bound = (largest / self.scale) ** self.space.exponent * np.array([weigh[int(depth)] for depth in left])
         self.paths: list[tuple[int, ...]] = list(self.sources)
-        self.orders: list[Integers] = [_EVERY] * count
-        everything = np.arange(count)
-        self.open = _Open(everything, bound, everything, np.full(count, -1), support, np.ones(count), left)
+        self.everything: Integers = np.arange(len(self.space.shrink))
+        self.orders: list[Integers] = [self.everything] * count
+        place = np.arange(count)
+        self.open = _Open(place, bound, place, np.full(count, -1), support, np.ones(count), left)
         self.open = self.open.take((bound > 0) | np.isnan(bound))
         self.upper = self.known + self.rest()
 
@@ -121,12 +129,17 @@ class TailSearch:
         """Bound on what has not been looked at, per source; summed afresh, so nothing drifts."""
         return np.bincount(self.open.source, self.open.bound, len(self.sources))
 
-    def run(self, enough: int, stop: Callable[[], bool] | None = None) -> Floats:
-        """Refine until decided, or `enough` sources are known to violate, or stopped; returns the upper ends, always valid."""
-        per_source = 1
+    def run(self, enough: int, stop: Callable[[], bool] | None = None, *, thorough: bool = True) -> Floats:
+        """Refine until decided; returns the upper ends, which are valid whenever it ends.
+
+        It ends early when `enough` sources are known to violate, when stopped, or when a fair effort has been
+        made and some violate (or, not being thorough, in any case).
+        """
+        per_source = 4
         while True:
             undecided = (self.known <= 1.0) & ~(self.upper <= 1.0)
-            if int((self.known > 1.0).sum()) >= enough:
+            found = int((self.known > 1.0).sum())
+            if found >= enough or (self.looked > FAIR_EFFORT and (found or not thorough)):
                 return self.upper
             self.open = self.open.take(undecided[self.open.source])
             if len(self.open.source) == 0 or (stop is not None and stop()):
@@ -170,7 +183,7 @@ class TailSearch:
         paths, extensions = self._paths(nodes)
         starts = np.concatenate([[0], np.cumsum([len(extension) for extension in extensions])])
         leaves = Leaves(
-            _padded(paths), starts, np.concatenate(extensions), nodes.support, nodes.factor / self.scale[nodes.source], self._signs(paths)
+            padded(paths), starts, np.concatenate(extensions), nodes.support, nodes.factor / self.scale[nodes.source], self._signs(paths)
         )
         powers, looked = leaf_powers(self.space.literals, leaves, self.space.net, self.space.threads)
         np.add.at(self.known, nodes.source, powers)
@@ -183,7 +196,7 @@ class TailSearch:
         size = np.array([len(extension) for extension in extensions])
         starts = np.concatenate([[0], np.cumsum(size)])
         flat = np.concatenate(extensions)
-        support, sums = conjunction_sums(space.literals, _padded(paths), starts, flat, space.values, space.threads)
+        support, sums = conjunction_sums(space.literals, padded(paths), starts, flat, space.values, space.threads)
 
         owner = np.repeat(np.arange(len(paths)), size)
         sign = self._signs(paths)[owner]
@@ -201,22 +214,23 @@ class TailSearch:
         self._open_children(nodes, paths, flat, owner, useful, support, factor, largest)
 
     def _paths(self, nodes: _Open) -> tuple[list[tuple[int, ...]], list[Integers]]:
-        """The conjunction and the extension literals of each node."""
+        """The conjunction and the extension literals of each node.
+
+        A source is extended by every literal; its own drop no row, so they count for nothing.
+        """
         paths, extensions = [], []
         for expansion, position in zip(nodes.expansion.tolist(), nodes.position.tolist(), strict=True):
             path, order = self.paths[expansion], self.orders[expansion]
-            if position < 0:
-                order = np.setdiff1d(np.arange(len(self.space.shrink)), path)
-            else:
-                path, order = (*path, int(order[position])), order[position + 1 :]
-            sign = self._signs([path])[0]
-            paths.append(path)
-            extensions.append(order[self.space.sign[order] * sign >= 0] if sign else order)
+            paths.append(path if position < 0 else (*path, int(order[position])))
+            extensions.append(self.everything if position < 0 else order[position + 1 :])
+        if self.space.signed:
+            way = zip(extensions, self._signs(paths).tolist(), strict=True)
+            extensions = [order[self.space.sign[order] * sign >= 0] if sign else order for order, sign in way]
         return paths, extensions
 
     def _signs(self, paths: Sequence[tuple[int, ...]]) -> Integers:
         """The only sign weights may have at each conjunction, 0 for any."""
-        if not np.any(self.space.sign):
+        if not self.space.signed:
             return np.zeros(len(paths), dtype=np.int64)
         return np.array([int(np.sign(self.space.sign[list(path)].sum())) for path in paths], dtype=np.int64)
 
@@ -253,12 +267,9 @@ class TailSearch:
         self.open = self.open.joined(children.take(keep))
 
 
-def _padded(paths: Sequence[tuple[int, ...]]) -> Integers:
+def padded(paths: Sequence[tuple[int, ...]]) -> Integers:
     """Paths as rows of equal length, filled up with -1."""
     lengths = np.array([len(path) for path in paths])
     table = np.full((len(paths), int(lengths.max(initial=0))), -1, dtype=np.int64)
     table[np.arange(table.shape[1]) < lengths[:, None]] = [k for path in paths for k in path]
     return table
-
-
-_EVERY: Integers = np.zeros(0, dtype=np.int64)
