@@ -12,6 +12,7 @@ from tamis.core.errors import TamisError
 from tamis.core.expression_tree import columns_of
 from tamis.core.literal import KINDS, Literal
 from tamis.core.scorecard import LINKS, ScoreCard
+from tamis.store.export_propositions import check_readings
 
 #: The kinds of column each operator of a condition works on.
 _SUITABLE = {
@@ -173,5 +174,7 @@ def cells_of(card: ScoreCard) -> dict[str, str]:
             f"A proposition reads the column {unknown[0]!r}, which the score card does not list, "
             "so it cannot be exported; fit the model again."
         )
+    for text in {condition.value: None for condition in conditions_of(card) if condition.operator == "given"}:
+        check_readings(text, kinds)
     order = {column.name: place for place, column in enumerate(card.columns)}
     return {name: kinds[name] for name in sorted(used, key=lambda name: order.get(name, len(order)))}

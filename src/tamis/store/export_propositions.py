@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tamis.core.errors import TamisError
-from tamis.core.expression_tree import Compare, Name, Number, Text, Value, is_number
+from tamis.core.expression_tree import Among, Compare, Name, Number, Text, Value, is_number, parse, walk
 
 _SUITABLE = {"number": ("numeric", "integer"), "moment": ("date",), "text": ("level", "ordered")}
 
@@ -26,6 +26,15 @@ def reading_of(node: Compare, kinds: Mapping[str, str]) -> str:
             "every database, so the model cannot be exported; compare numbers with numbers, dates with dates, and texts for being equal."
         )
     return reading
+
+
+def check_readings(text: str, kinds: Mapping[str, str]) -> None:
+    """Refuse a proposition with a comparison that cannot be read in one way."""
+    for node in walk(parse(text)):
+        if isinstance(node, Compare):
+            reading_of(node, kinds)
+        elif isinstance(node, Among):
+            reading_of(Compare("==", node.value, node.members[0]), kinds)
 
 
 def _named(node: Value, kinds: Mapping[str, str]) -> str:

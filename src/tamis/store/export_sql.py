@@ -88,7 +88,8 @@ def _layers(card: ScoreCard, dialect: Dialect, probability: bool) -> list[list[F
     """The fields of each SELECT, innermost first; every layer reads only the one below it."""
     suffixes = _suffixes(card)
     names = [f"score{suffix}" for suffix in suffixes]
-    scores = [(_sum(card, column, dialect), name) for column, name in enumerate(names)]
+    kinds = cells_of(card)
+    scores = [(_sum(card, column, dialect, kinds), name) for column, name in enumerate(names)]
     kept = [(dialect.identifier(name), name) for name in names]
     if card.link in REGRESSION_LINKS:
         value = kept[0][0] if card.link == "identity" else _exp(kept[0][0])
@@ -162,9 +163,8 @@ def _check_keys(keys: list[str], layers: list[list[Field]]) -> None:
         seen.add(key.casefold())
 
 
-def _sum(card: ScoreCard, column: int, dialect: Dialect) -> str:
+def _sum(card: ScoreCard, column: int, dialect: Dialect, kinds: Mapping[str, str]) -> str:
     """One score: the constant and one CASE per rule that has a say, in the order of the card."""
-    kinds = cells_of(card)
     terms = [dialect.number(card.constant[column])]
     terms += [_case(rule, column, dialect, kinds) for rule in card.rules if rule.weights[column] != 0]
     return _blocks(terms, f"{_LINE}+ ")
