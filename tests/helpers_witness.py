@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from helpers_oracle import MARGINS, Atom, Instance, Optimum
 
+from helpers_oracle import MARGINS, Atom, Instance, Optimum
 from tamis.core.certificate import Certificate
 from tamis.rules.recheck import RuleWitness, WitnessPart, WitnessRows
 

@@ -191,8 +191,7 @@ class Reader:
             sign = self.tokens[self.at][1]
             self.at += 1
             right = self.number(self.unary())
-            with np.errstate(all="ignore"):
-                divided = np.where(right == 0, np.nan, self.number(left) / right) if sign == "/" else self.number(left) * right
+            divided = np.where(right == 0, np.nan, self.number(left) / right) if sign == "/" else self.number(left) * right
             left = Operand("number", divided)
         return left
 
@@ -258,7 +257,8 @@ def _texts(cells: Cells) -> Array:
 def holds(text: str, column: Callable[[str], Cells]) -> Array:
     """Rows on which the proposition holds; unknown counts as no."""
     reader = Reader(text, column)
-    yes, _ = reader.either()
+    with np.errstate(all="ignore"):  # infinite cells may make differences that are not a number: unknown
+        yes, _ = reader.either()
     if reader.tokens[reader.at][0] != "end":
         raise reader.refusal()
     return yes

@@ -179,6 +179,8 @@ def constant_value(targets: Targets, columns: int) -> float:
         mass = np.bincount(targets.y.astype(int), targets.weight, columns)
         level = np.log(np.maximum(mass / mass.sum(), 1e-300))
     value = targets.value(np.broadcast_to(level, (rows, columns)))
+    if targets.loss == "multinomial" and not targets.offset.any():
+        return value  # the logarithms of the class shares are the best constants
     for _ in range(200):
         before = value
         for column in range(columns):
