@@ -20,13 +20,21 @@ HELP = """Finds the few rules that matter in a table, and says how far they can 
 Start with [bold]tamis demo[/bold], or with your own data: [bold]tamis rules train.csv --target churn --report churn.html[/bold]
 """
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
-app = typer.Typer(name="tamis", help=HELP, no_args_is_help=True, add_completion=False, context_settings=SETTINGS, rich_markup_mode="rich")
+app = typer.Typer(
+    name="tamis",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings=SETTINGS,
+    rich_markup_mode="rich",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 ok, 1 user error, 2 not certified, 130 interrupted."""
     told = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(run(lambda: app(args=told, prog_name="tamis", standalone_mode=False)))
+    sys.exit(run(lambda: app(args=told, prog_name="tamis", standalone_mode=False), leaving=True))
 
 
 def _version(wanted: bool) -> None:
@@ -163,12 +171,21 @@ def report(model: say.Model, out: say.ReportOut = None) -> int:
 
 @app.command()
 def verify(
-    model: say.Model, data: say.Data, target: say.KnownTarget = None, table: say.TableName = None, weights: say.Weights = None
+    model: say.Model,
+    data: say.Data,
+    target: say.KnownTarget = None,
+    table: say.TableName = None,
+    weights: say.Weights = None,
+    holdout: say.Holdout = None,
+    seed: say.Seed = 0,
 ) -> int:
-    """Ask for a second opinion on the certificate, by code that shares nothing with the solver; exit code 2 if refuted."""
+    """Ask for a second opinion on the certificate, by code that shares nothing with the solver; exit code 2 if refuted.
+
+    DATA is the training data; --weights, --holdout and --seed must be those of `tamis rules`.
+    """
     from tamis.cli.models import verify_model
 
-    return verify_model(model, data, target, table, weights)
+    return verify_model(model, data, target, seed, table=table, weights=weights, holdout=holdout)
 
 
 @app.command()

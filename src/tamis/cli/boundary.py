@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -18,19 +19,27 @@ WrongUsage: Any = typer.BadParameter.__mro__[2]  # the parser's own errors, whic
 DEBUG = "TAMIS_DEBUG"
 
 
-def run(command: Callable[[], Any]) -> int:
-    """Run a command and turn whatever happens into an exit code, saying it in one sentence on stderr."""
+def run(command: Callable[[], Any], leaving: bool = False) -> int:
+    """Run a command and turn whatever happens into an exit code, saying it in one sentence on stderr.
+
+    `leaving` says that the process ends after this, so that further Ctrl-C cannot disturb its last words.
+    """
     warnings.showwarning = _as_note
     try:
         code = command()
+        if code == INTERRUPTED:  # some versions of the parser turn Ctrl-C into this
+            raise KeyboardInterrupt
         sys.stdout.flush()
     except typer.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
+        if leaving:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         say("Interrupted; files asked for and not yet announced were not written.")
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say, and no complaint at exit
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has left (the parser turns that into an exit): nothing more to say, and no complaint at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return OK
     except Exception as error:
         if os.environ.get(DEBUG):

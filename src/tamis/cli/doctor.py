@@ -98,7 +98,10 @@ def _threads() -> str:
     import scipy.linalg  # noqa: F401
 
     threadpool_info: Any = import_module("threadpoolctl").threadpool_info
-    found = [f"{pool['internal_api']} {pool.get('version') or ''} with {pool['num_threads']} threads" for pool in threadpool_info()]
+    found = [
+        " ".join(f"{pool['internal_api']} {pool.get('version') or ''}".split()) + f" with {pool['num_threads']} threads"
+        for pool in threadpool_info()
+    ]
     return "Linear algebra: " + (", ".join(dict.fromkeys(found)) or "no threaded library found")
 
 

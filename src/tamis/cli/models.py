@@ -129,16 +129,18 @@ def show_model(file: Path) -> int:
     return OK
 
 
-def verify_model(file: Path, data: str, target: str | None, table: str | None, weights: str | None) -> int:
-    """`tamis verify`: the claim, the second opinion, and exit code 2 when they disagree or the claim itself fails."""
-    from tamis.cli.data import examples_of, load
+def verify_model(file: Path, data: str, target: str | None, seed: int, **rows: Any) -> int:
+    """`tamis verify`: the claim, the second opinion, and exit code 2 when they disagree."""
+    from tamis.cli.data import examples_of, load, split
     from tamis.cli.request import DataSource
 
     model = load_model(file)
     target = target if target is not None else model.card_.target
     task = "classify" if model.card_.classes else "regress"
-    source = DataSource(data, target, table=table, weights=weights, task=task)
+    source = DataSource(data, target, task=task, **rows)
     examples, _ = examples_of(load(source), source)
+    if source.holdout is not None:
+        examples, _ = split(examples, source.holdout, task, seed)
     typer.echo(f"Claimed: {model.certificate_.sentence()}")
     found = model.certificate_.recheck(examples.features, examples.target, examples.weights, schema_dict=model.schema_.to_dict())
     typer.echo(found.sentence())

@@ -71,7 +71,9 @@ Decreasing = Annotated[
 ]
 
 Cost = Annotated[float | None, Option("--C", "-C", help="Loss weight; given: this one only, no path. [chosen]", rich_help_panel=CHOOSE)]
-Choose = Annotated[str | None, Option("--choose", help="cv, ebic, stability, or a value of C. [cv]", rich_help_panel=CHOOSE)]
+Choose = Annotated[
+    str | None, Option("--choose", help="cv, cv-best, aic, bic, ebic, stability, last, or a value of C. [cv]", rich_help_panel=CHOOSE)
+]
 Folds = Annotated[int | None, Option("--cv", metavar="FOLDS", help="Folds of cross-validation. [5]", rich_help_panel=CHOOSE)]
 Scoring = Annotated[str | None, Option("--scoring", help="Score of cross-validation, such as macro_f1 or auc.", rich_help_panel=CHOOSE)]
 PathLength = Annotated[int | None, Option("--n-path", help="Values of C on the path. [20]", rich_help_panel=CHOOSE)]

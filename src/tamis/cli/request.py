@@ -9,6 +9,8 @@ from typing import Any
 
 from tamis.core.errors import TamisError, TamisFileError
 
+CHOICES = ("cv", "cv-best", "aic", "bic", "ebic", "stability", "last")
+
 
 @dataclass(frozen=True)
 class DataSource:
@@ -126,6 +128,11 @@ def _parameters(said: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = _number_or_word(found[name])
     if found.get("prune") == "none":
         found["prune"] = None
+    for name, words in (("choose", CHOICES), ("prune", ("certified",))):
+        if isinstance(found.get(name), str) and found[name] not in words:
+            raise TamisError(
+                f"--{name} is '{found[name]}', which is not known, so nothing was fitted; say {', '.join(words)}, or a number."
+            )
     monotone = dict.fromkeys(found.pop("increasing", ()), 1) | dict.fromkeys(found.pop("decreasing", ()), -1)
     return found | ({"monotone": monotone} if monotone else {})
 
