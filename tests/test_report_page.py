@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import helpers_report
 from tamis.core.certificate import Certificate
 from tamis.core.errors import TamisError, TamisFileError
-from tamis.report import numbers
+from tamis.report import wording
 from tamis.report.content import Claim, Measure, PathPicture, Piece, ReportContent, Stop
 from tamis.report.page import LARGEST, render, safe_json, write_report
 from tamis.report.view import view_of
@@ -115,9 +115,9 @@ def test_hostile_names_are_text_and_data_reads_back() -> None:
     reader = read(render(content))
     assert [tag for tag, _ in reader.tags if tag in ("img", "script")] == ["script", "script"]
     data = json.loads(reader.scripts[0])
-    shown = [numbers.visible(name) for name in helpers_report.HOSTILE]
+    shown = [wording.visible(name) for name in helpers_report.HOSTILE]
     assert {piece["name"] for piece in data["pieces"]} <= set(shown)
-    assert numbers.visible(helpers_report.HOSTILE[0]) in " ".join(reader.texts)
+    assert wording.visible(helpers_report.HOSTILE[0]) in " ".join(reader.texts)
     assert "\ud800" not in json.dumps(data, ensure_ascii=False)
 
 
@@ -234,19 +234,19 @@ def test_stories_name_who_enters_and_leaves() -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_numbers_read_back(value: float) -> None:
-    back = float(numbers.number(value).replace("−", "-"))
+    back = float(wording.number(value).replace("−", "-"))
     assert back == pytest.approx(value, rel=6e-3, abs=1e-300)
-    assert len(numbers.number(value)) <= 10
+    assert len(wording.number(value)) <= 10
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
 def test_weights_keep_three_digits_and_line_up(weights: list[float]) -> None:
-    decimals = numbers.decimals_for(weights)
-    texts = [numbers.signed(weight, decimals) for weight in weights]
+    decimals = wording.decimals_for(weights)
+    texts = [wording.signed(weight, decimals) for weight in weights]
     assert len({text.rpartition(".")[2] if "." in text and decimals == 0 else len(text.partition(".")[2]) for text in texts}) == 1
     largest = max(weights, key=abs)
     if abs(largest) > 1e-6:
-        assert float(numbers.signed(largest, decimals).replace("−", "-")) == pytest.approx(largest, rel=6e-3)
+        assert float(wording.signed(largest, decimals).replace("−", "-")) == pytest.approx(largest, rel=6e-3)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_weights_keep_three_digits_and_line_up(weights: list[float]) -> None:
     ],
 )
 def test_numbers_read_as_people_write_them(value: Any, form: str, text: str) -> None:
-    assert numbers.in_form(value, form) == text
+    assert wording.in_form(value, form) == text
 
 
 @pytest.mark.parametrize(
@@ -276,12 +276,12 @@ def test_numbers_read_as_people_write_them(value: Any, form: str, text: str) -> 
     [(0.41512, 0.0083, "0.415 ± 0.008"), (0.41512, 0.0123, "0.415 ± 0.012"), (12.0, 3.1, "12 ± 3"), (0.5, 0.0, "0.5"), (None, 0.1, "–")],
 )
 def test_an_error_decides_the_digits(mean: float | None, error: float, text: str) -> None:
-    assert numbers.with_error(mean, error) == text
+    assert wording.with_error(mean, error) == text
 
 
 @given(st.text(max_size=60))
 def test_visible_text_hides_nothing(text: str) -> None:
-    shown = numbers.visible(text)
+    shown = wording.visible(text)
     shown.encode()
     assert not set(shown) & set("\x00\n\t\x1b\u202e\u2028\u2066\ufeff")
     if text.isprintable():

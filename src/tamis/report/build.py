@@ -11,10 +11,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tamis.core.certificate import at_least
 from tamis.core.errors import TamisError
 from tamis.core.path import Path
 from tamis.report.content import Baseline, Claim, Figure, PathPicture, Piece, ReportContent, ScoreColumn, Stop
-from tamis.report.numbers import count, gap, knob_text, share, with_error
+from tamis.report.wording import SPACE, count, gap, knob_text, with_error
 
 STATUS = {
     "complete": "",
@@ -177,7 +178,9 @@ def figures(model: Any, path: Path, words: str) -> tuple[Figure, ...]:
     if certificate.kind != "none" and math.isfinite(certificate.gap):
         shown.append(Figure("distance to the best", gap(certificate.gap), f"at most; {gap(certificate.tolerance)} was asked for"))
     if certificate.constant is not None and not certificate.nothing_to_gain:
-        shown.append(Figure("share of the possible gain", share(certificate.gain_share), "at least, over a constant"))
+        shown.append(
+            Figure("share of the possible gain", at_least(certificate.gain_share).replace(" ", SPACE), "at least, over a constant")
+        )
     elif path.status == "complete":
         shown.append(Figure(path.knob, knob_text(knot.t), f"of {len(path.knots)} values" if len(path.knots) > 1 else ""))
     return tuple(shown)

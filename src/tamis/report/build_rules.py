@@ -11,7 +11,7 @@ from tamis.core.path import Knot
 from tamis.core.scorecard import Rule, ScoreCard
 from tamis.report.build import chosen_knot, common, how_chosen, path_picture, validation
 from tamis.report.content import Claim, Figure, Measure, Piece, ReportContent, ScoreColumn, Stop, Value
-from tamis.report.numbers import count, share
+from tamis.report.wording import count, share
 from tamis.rules.ruleset import RuleSet
 from tamis.rules.shown import ShownRule
 from tamis.rules.statistics import RuleStatistics

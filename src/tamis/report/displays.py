@@ -13,8 +13,8 @@ from tamis.core.errors import TamisError
 from tamis.core.path import Path
 from tamis.report.build import chosen_knot, content_of, path_content
 from tamis.report.content import ReportContent
-from tamis.report.numbers import finite, gap, number, share, visible
 from tamis.report.picture import WIDTH, gap_scale, knob_axis, piece_weight, top_pieces
+from tamis.report.wording import finite, gap, number, share, visible
 
 COLOURS = ("#0f6fa8", "#c65a11", "#0b8064", "#a8447f", "#8a6d00", "#5b57b8")
 POSITIVE, NEGATIVE, ACCENT, SOFT, LINE, GREY = "#23698f", "#b4532a", "#23606f", "#59636c", "#e3dfd6", "#c3c4c1"

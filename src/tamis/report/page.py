@@ -15,8 +15,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tamis.report.content import ReportContent
-from tamis.report.numbers import signed, visible
 from tamis.report.view import BADGES, View, strongest, view_of
+from tamis.report.wording import signed, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

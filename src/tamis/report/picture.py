@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tamis.report.content import PathPicture, ReportContent, Stop
-from tamis.report.numbers import decimals_for, finite, gap, number, signed
+from tamis.report.wording import decimals_for, finite, gap, number, signed
 
 WIDTH = 1000.0
 WEIGHT_HEIGHT, SCORE_HEIGHT, GAP_HEIGHT = 260.0, 130.0, 56.0

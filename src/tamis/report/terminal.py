@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tamis.report import numbers
+from tamis.report import wording
 from tamis.report.content import Claim, ReportContent, Value
-from tamis.report.numbers import decimals_for, finite, visible
 from tamis.report.picture import piece_weight
 from tamis.report.view import BADGES, pieces_text, strongest
+from tamis.report.wording import decimals_for, finite, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLOURS = {"holds": "green", "fails": "yellow", "none": "bright_black"}
 STYLE: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold", "show_edge": False, "padding": (0, 2, 0, 0)}
 BAR_WIDTH = 9
-PLAIN = str.maketrans({numbers.MINUS: "-", numbers.SPACE: " ", numbers.THIN: " ", numbers.NOTHING: "-", "×": "x"})
+PLAIN = str.maketrans({wording.MINUS: "-", wording.SPACE: " ", wording.THIN: " ", wording.NOTHING: "-", "×": "x"})
 """Numbers are printed so that any terminal shows them and any other program can read them."""
 NARROW = 92
 """Columns of a terminal below which minor measures are left out."""
@@ -50,12 +50,12 @@ def print_report(content: ReportContent, console: Console | None = None, most: i
 
 def plain_signed(weight: float, decimals: int) -> str:
     """A weight with its sign."""
-    return numbers.signed(weight, decimals).translate(PLAIN)
+    return wording.signed(weight, decimals).translate(PLAIN)
 
 
 def plain_form(value: Value, form: str) -> str:
     """A measured value as its column shows it."""
-    return visible(value) if isinstance(value, str) else numbers.in_form(value, form).translate(PLAIN)
+    return visible(value) if isinstance(value, str) else wording.in_form(value, form).translate(PLAIN)
 
 
 def bars_fit(console: Console) -> bool:
@@ -171,8 +171,8 @@ def baseline_table(content: ReportContent) -> RenderableType:
         table.add_column(Text(heading), justify="right", no_wrap=True)
     for row in content.baselines:
         known = finite(row.gap)
-        score = numbers.with_error(row.score, row.error).translate(PLAIN)
-        cells = (visible(row.name), score, plain_form(row.pieces, "count"), "-" if known is None else numbers.gap(known).translate(PLAIN))
+        score = wording.with_error(row.score, row.error).translate(PLAIN)
+        cells = (visible(row.name), score, plain_form(row.pieces, "count"), "-" if known is None else wording.gap(known).translate(PLAIN))
         table.add_row(*(Text(cell, style="bold" if row.ours else "default") for cell in cells))
     said = [Text(visible(row.sentence)) for row in content.baselines if row.sentence]
     return Group(table, *([Text(""), *said] if said else []))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.report.content import Baseline, Claim, Measure, Piece, ReportContent, Stop
-from tamis.report.numbers import NOTHING, count, decimals_for, finite, gap, in_form, knob_text, signed, visible, with_error
 from tamis.report.picture import Picture, picture_of, top_pieces
+from tamis.report.wording import NOTHING, count, decimals_for, finite, gap, in_form, knob_text, signed, visible, with_error
 
 BADGES = {"holds": "Certified", "fails": "Not certified", "none": "No certificate"}
 MOST_COLUMNS = 6

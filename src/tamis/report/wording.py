@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable
+from decimal import ROUND_CEILING
 
 from tamis.core.certificate import percent
 from tamis.report.content import Value
@@ -73,8 +74,8 @@ def times(value: float) -> str:
 
 
 def gap(value: float) -> str:
-    """A relative gap, with the digits the certificate's own sentence uses."""
-    return percent(value).replace(" ", SPACE) if value else f"0{SPACE}%"
+    """A relative gap as the certificate's own sentence says it: rounded up."""
+    return percent(value, ROUND_CEILING).replace(" ", SPACE)
 
 
 def knob_text(value: float) -> str:
