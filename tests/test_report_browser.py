@@ -175,7 +175,7 @@ def test_filter_and_show_all(browser: Any, pages: dict[str, Path]) -> None:
 @pytest.mark.parametrize("name", CONTENTS)
 def test_nothing_is_wider_than_the_window(browser: Any, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name], width=375, height=740) as (page, _):
-        for width in (375, 320, 768, 899, 901, 1024):
+        for width in (375, 320, 768, 980, 981, 1100):
             page.set_viewport_size({"width": width, "height": 740})
             assert overflow(page) <= 0, width
             if page.locator("#knob").count():
