@@ -147,6 +147,24 @@ def test_predicting_reads_no_column_it_does_not_need(run, rows, tmp_path):
     assert read_table(tmp_path / "p.csv").num_rows == rows.num_rows
 
 
+def test_a_row_is_explained(run, model, rows, scores, capsys):
+    assert call("explain", run / "m.tamis", run / "train.csv", "--row", "4") == 0
+    said = capsys.readouterr().out
+    assert f"score {scores[3]:+.4g}".replace("+", "") in said
+    assert call("explain", run / "m.tamis", run / "train.csv", "--row", "0") == 1
+    assert one_sentence(capsys.readouterr().err)
+
+
+def test_conditions_of_ones_own_and_prices(run, tmp_path, capsys):
+    words = ("--proposition", "fresh=tenure < 12", "--cost", "tenure=50", "--save", tmp_path / "m.tamis")
+    assert call("rules", run / "train.csv", "-y", "churn", *QUICK, *words) == 0
+    assert "fresh" in capsys.readouterr().out
+    model = tamis.load(tmp_path / "m.tamis")
+    assert any("fresh" in text for text in model.selected_)
+    assert not any("tenure" in text for text in model.selected_)
+    assert call("predict", tmp_path / "m.tamis", run / "train.csv", "-o", tmp_path / "p.csv") == 0
+
+
 def test_verify_agrees_and_refutes(run, tmp_path, capsys):
     assert call("verify", run / "m.tamis", run / "train.csv") == 0
     assert "Recheck agrees" in capsys.readouterr().out
@@ -288,7 +306,7 @@ def test_the_bar_is_drawn_on_a_terminal_and_removed(tmp_path):
     (tmp_path / "long.csv").write_text("\n".join(lines) + "\n")
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        command("rules", tmp_path / "long.csv", "-y", "y", "--time-limit", "6", "--quiet"),
+        command("rules", tmp_path / "long.csv", "-y", "y", "--time-limit", "4", "--quiet"),
         stderr=theirs,
         stdout=subprocess.DEVNULL,
         env=environment(TERM="xterm"),

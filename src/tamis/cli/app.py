@@ -88,6 +88,8 @@ def rules(
     class_weight: say.ClassWeight = None,
     increasing: say.Increasing = None,
     decreasing: say.Decreasing = None,
+    cost: say.Costs = None,
+    proposition: say.Propositions = None,
     C: say.Cost = None,
     choose: say.Choose = None,
     cv: say.Folds = None,
@@ -144,6 +146,14 @@ def predict(model: say.Model, data: say.Data, table: say.TableName = None, keep:
     from tamis.cli.models import predict_rows
 
     return predict_rows(model, data, table, keep or [], out)
+
+
+@app.command()
+def explain(model: say.Model, data: say.Data, row: say.Row = 1, table: say.TableName = None) -> int:
+    """Take the score of one row apart: the rules that hold, what each adds, and the rules one condition away."""
+    from tamis.cli.models import explain_row
+
+    return explain_row(model, data, row, table)
 
 
 @app.command()

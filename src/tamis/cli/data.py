@@ -136,7 +136,7 @@ def fingerprint(table: pa.Table) -> str:
 
     digest = hashlib.blake2b(digest_size=16)
     with pa.ipc.new_stream(pa.PythonFile(_Hashed(digest), mode="w"), table.schema) as stream:
-        stream.write_table(table.combine_chunks(), max_chunksize=1 << 16)
+        stream.write_table(table, max_chunksize=1 << 16)
     return digest.hexdigest()
 
 

@@ -67,6 +67,19 @@ def predict_rows(file: Path, data: str, table: str | None, keep: list[str], out:
     return OK
 
 
+def explain_row(file: Path, data: str, row: int, table: str | None) -> int:
+    """`tamis explain`: one row of a data file."""
+    from tamis.tables.readers import read_table
+
+    model = load_model(file)
+    rows = read_table(data, table, columns=[column.name for column in model.card_.columns])
+    if not 1 <= row <= rows.num_rows:
+        raise TamisError(f"'{data}' has rows 1 to {rows.num_rows}, so row {row} cannot be explained; choose one of them.")
+    cells = rows.slice(row - 1, 1).to_pylist()[0]
+    typer.echo(str(model.rules_.explain(cells)))
+    return OK
+
+
 def predictions(model: Any, rows: pa.Table, keep: list[str]) -> pa.Table:
     """The kept columns, then the prediction, then one probability (or score) per class."""
     import pyarrow as pa

@@ -33,30 +33,39 @@ Task = Annotated[
     Option("--task", help="auto: text, booleans and whole numbers with at most 10 values are classes.", rich_help_panel=DATA),
 ]
 
-Rho = Annotated[float | None, Option("--rho", help="Norm exponent in (1, 2]; smaller selects fewer rules. [1.1]", rich_help_panel=MODEL)]
+Rho = Annotated[
+    float | None, Option("--rho", help="Norm exponent in (1, 2]; smaller selects fewer rules. Default 1.1.", rich_help_panel=MODEL)
+]
 Loss = Annotated[
     Literal["logistic", "squared_hinge", "hinge", "squared", "huber", "poisson"] | None,
-    Option("--loss", help="[logistic, or squared for numbers]", show_default=False, rich_help_panel=MODEL),
+    Option("--loss", help="Default logistic, or squared for numbers.", show_default=False, rich_help_panel=MODEL),
 ]
-Growth = Annotated[float | None, Option("--growth", help="Price factor of one more condition. [2]", rich_help_panel=MODEL)]
+Growth = Annotated[float | None, Option("--growth", help="Price factor of one more condition. Default 2.", rich_help_panel=MODEL)]
 MaxLength = Annotated[
-    int | None, Option("--max-length", help="Most conditions in a rule; 1 = single conditions, 0 = no limit. [3]", rich_help_panel=MODEL)
+    int | None,
+    Option("--max-length", help="Most conditions in a rule; 1 = single conditions, 0 = no limit. Default 3.", rich_help_panel=MODEL),
 ]
 MinSupport = Annotated[
-    float | None, Option("--min-support", help="Fewest rows a rule covers, or a share below 1. [1]", rich_help_panel=MODEL)
+    float | None, Option("--min-support", help="Fewest rows a rule covers, or a share below 1. Default 1.", rich_help_panel=MODEL)
 ]
-Lattice = Annotated[Literal["conjunction", "disjunction"] | None, Option("--lattice", help="[conjunction]", rich_help_panel=MODEL)]
+Lattice = Annotated[
+    Literal["conjunction", "disjunction"] | None,
+    Option("--lattice", help="How rules are shown. Default conjunction.", rich_help_panel=MODEL),
+]
 CutKind = Annotated[
     Literal["quantile", "uniform", "supervised", "all", "none", "paper"] | None,
-    Option("--cuts", help="Where numbers are cut; none: the columns are yes/no conditions already. [quantile]", rich_help_panel=MODEL),
+    Option(
+        "--cuts", help="Where numbers are cut; none: the columns are yes/no conditions already. Default quantile.", rich_help_panel=MODEL
+    ),
 ]
-CutCount = Annotated[int | None, Option("--n-cuts", help="Cuts per column of numbers. [8]", rich_help_panel=MODEL)]
-MaxLiterals = Annotated[int | None, Option("--max-literals", help="Most single conditions. [2000]", rich_help_panel=MODEL)]
+CutCount = Annotated[int | None, Option("--n-cuts", help="Cuts per column of numbers. Default 8.", rich_help_panel=MODEL)]
+MaxLiterals = Annotated[int | None, Option("--max-literals", help="Most single conditions. Default 2000.", rich_help_panel=MODEL)]
 MultiClass = Annotated[
-    Literal["grouped", "ovr"] | None, Option("--multi-class", help="One set of rules, or one per class. [grouped]", rich_help_panel=MODEL)
+    Literal["grouped", "ovr"] | None,
+    Option("--multi-class", help="One set of rules, or one per class. Default grouped.", rich_help_panel=MODEL),
 ]
 Complements = Annotated[
-    Literal["one", "both"] | None, Option("--complements", help="Weigh one or both of x = a, x != a. [one]", rich_help_panel=MODEL)
+    Literal["one", "both"] | None, Option("--complements", help="Weigh one or both of x = a, x != a. Default one.", rich_help_panel=MODEL)
 ]
 ClassWeight = Annotated[
     Literal["balanced"] | None, Option("--class-weight", help="balanced: every class counts the same.", rich_help_panel=MODEL)
@@ -70,28 +79,45 @@ Decreasing = Annotated[
     Option("--decreasing", metavar="COLUMN", help="Scores may only fall with this column (repeat).", rich_help_panel=MODEL),
 ]
 
-Cost = Annotated[float | None, Option("--C", "-C", help="Loss weight; given: this one only, no path. [chosen]", rich_help_panel=CHOOSE)]
-Choose = Annotated[
-    str | None, Option("--choose", help="cv, cv-best, aic, bic, ebic, stability, last, or a value of C. [cv]", rich_help_panel=CHOOSE)
+Costs = Annotated[
+    list[str] | None,
+    Option("--cost", metavar="NAME=FACTOR", help="Make a column or a condition dearer or cheaper (repeat).", rich_help_panel=MODEL),
 ]
-Folds = Annotated[int | None, Option("--cv", metavar="FOLDS", help="Folds of cross-validation. [5]", rich_help_panel=CHOOSE)]
+Propositions = Annotated[
+    list[str] | None,
+    Option(
+        "--proposition",
+        metavar="NAME=EXPRESSION",
+        help="A condition of your own, such as 'debt=due > 2 * income' (repeat).",
+        rich_help_panel=MODEL,
+    ),
+]
+
+Cost = Annotated[
+    float | None, Option("--C", "-C", help="Loss weight; given: this one only, no path. Default chosen.", rich_help_panel=CHOOSE)
+]
+Choose = Annotated[
+    str | None,
+    Option("--choose", help="cv, cv-best, aic, bic, ebic, stability, last, or a value of C. Default cv.", rich_help_panel=CHOOSE),
+]
+Folds = Annotated[int | None, Option("--cv", metavar="FOLDS", help="Folds of cross-validation. Default 5.", rich_help_panel=CHOOSE)]
 Scoring = Annotated[str | None, Option("--scoring", help="Score of cross-validation, such as macro_f1 or auc.", rich_help_panel=CHOOSE)]
-PathLength = Annotated[int | None, Option("--n-path", help="Values of C on the path. [20]", rich_help_panel=CHOOSE)]
+PathLength = Annotated[int | None, Option("--n-path", help="Values of C on the path. Default 20.", rich_help_panel=CHOOSE)]
 MaxRules = Annotated[int | None, Option("--max-rules", help="Show at most this many rules.", rich_help_panel=CHOOSE)]
 Prune = Annotated[
-    str | None, Option("--prune", help="certified, none, or a relative cut such as 0.01. [certified]", rich_help_panel=CHOOSE)
+    str | None, Option("--prune", help="certified, none, or a relative cut such as 0.01. Default certified.", rich_help_panel=CHOOSE)
 ]
 Refit = Annotated[bool | None, Option("--refit", help="Refit the weights of the chosen rules.", rich_help_panel=CHOOSE)]
 
-Tolerance = Annotated[float | None, Option("--tolerance", help="Relative gap to certify. [0.01]", rich_help_panel=RUN)]
+Tolerance = Annotated[float | None, Option("--tolerance", help="Relative gap to certify. Default 0.01.", rich_help_panel=RUN)]
 GainTolerance = Annotated[
-    float | None, Option("--gain-tolerance", help="Share of the gain that may be missing. [0.1]", rich_help_panel=RUN)
+    float | None, Option("--gain-tolerance", help="Share of the gain that may be missing. Default 0.1.", rich_help_panel=RUN)
 ]
-SolverName = Annotated[Literal["mm", "mirror"] | None, Option("--solver", help="[mm]", rich_help_panel=RUN)]
-MaxNodes = Annotated[int | None, Option("--max-nodes", help="Most conjunctions held at once. [3000]", rich_help_panel=RUN)]
+SolverName = Annotated[Literal["mm", "mirror"] | None, Option("--solver", help="Default mm.", rich_help_panel=RUN)]
+MaxNodes = Annotated[int | None, Option("--max-nodes", help="Most conjunctions held at once. Default 3000.", rich_help_panel=RUN)]
 TimeLimit = Annotated[float | None, Option("--time-limit", metavar="SECONDS", help="Stop here with the path so far.", rich_help_panel=RUN)]
 Journal = Annotated[Path | None, Option("--journal", help="Keep every step here, so that `tamis resume` can go on.", rich_help_panel=RUN)]
-Jobs = Annotated[int | None, Option("--jobs", "-j", help="Workers; -1 = all cores. [1]", rich_help_panel=RUN)]
+Jobs = Annotated[int | None, Option("--jobs", "-j", help="Workers; -1 = all cores. Default 1.", rich_help_panel=RUN)]
 Seed = Annotated[int, Option("--seed", help="Random state of folds and of --holdout.", rich_help_panel=RUN)]
 Strict = Annotated[bool, Option("--strict", help="Exit with code 2 unless the certificate holds.", rich_help_panel=RUN)]
 
@@ -106,8 +132,9 @@ JsonFile = Annotated[Path | None, Option("--json", metavar="FILE", help="Write t
 OnnxFile = Annotated[Path | None, Option("--onnx", metavar="FILE", help="Write the model as ONNX.", rich_help_panel=RESULT)]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but what was asked for.", rich_help_panel=RESULT)]
 
+Row = Annotated[int, Option("--row", metavar="NUMBER", help="The row to explain, from 1.")]
 Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write here instead of printing.")]
-ReportOut = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="The HTML file. [the model's name with .html]")]
+ReportOut = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="The HTML file. Default the model's name with .html.")]
 DemoOut = Annotated[Path, Option("--out", "-o", metavar="FILE", help="The HTML report.")]
 Form = Annotated[Literal["sql", "python", "json", "onnx"], Option("--to", help="The form to export.", show_default=False)]
 Dialect = Annotated[str, Option("--dialect", help="SQL: duckdb, postgres, sqlite, mysql, bigquery, snowflake, tsql, spark.")]

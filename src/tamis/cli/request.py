@@ -134,7 +134,27 @@ def _parameters(said: Mapping[str, Any]) -> dict[str, Any]:
                 f"--{name} is '{found[name]}', which is not known, so nothing was fitted; say {', '.join(words)}, or a number."
             )
     monotone = dict.fromkeys(found.pop("increasing", ()), 1) | dict.fromkeys(found.pop("decreasing", ()), -1)
-    return found | ({"monotone": monotone} if monotone else {})
+    propositions = dict(_pair("proposition", said) for said in found.pop("proposition", ()))
+    costs = {name: _factor(name, text) for name, text in (_pair("cost", said) for said in found.pop("cost", ()))}
+    together = {"monotone": monotone, "propositions": propositions, "costs": costs}
+    return found | {name: value for name, value in together.items() if value}
+
+
+def _pair(option: str, said: str) -> tuple[str, str]:
+    """NAME=VALUE taken apart at the first equals sign."""
+    name, equals, value = said.partition("=")
+    if not (equals and name.strip() and value.strip()):
+        raise TamisError(f"--{option} '{said}' is not NAME=VALUE, so nothing was fitted; write it with an equals sign.")
+    return name.strip(), value.strip()
+
+
+def _factor(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise TamisError(
+            f"--cost {name}={text} has no number after the equals sign, so nothing was fitted; give a factor such as 2."
+        ) from error
 
 
 def _number_or_word(text: str) -> float | str:
