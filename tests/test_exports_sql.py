@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import random
+import re
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers_cards import CUTS, SHAPES, TOWNS, UNSEEN, WEIRD, Truth, conditions, holds, judged, make_card, make_rows
@@ -149,6 +150,9 @@ def test_scores_are_computed_once_per_row(lite: sqlite3.Connection) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
+@example(1.0065619222688315e-295)  # SQLite 3.40 reads these two one unit off when they are written as decimals
+@example(1.7579185135357973e-292)
+@example(6407.9438040000005)
 def test_numbers_are_read_back_to_the_last_bit(number: float) -> None:
     for database, connection in (("duckdb", memory_duckdb()), ("sqlite", memory_sqlite())):
         dialect = DIALECTS[database]
@@ -161,6 +165,27 @@ def test_numbers_are_read_back_to_the_last_bit(number: float) -> None:
         )  # SQLite rounds far-away numbers less well; cuts are exact
         assert abs(found[0] - number) <= tolerance * abs(number)
         assert found[1] == 1
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(5e-324)
+@example(-1.7976931348623157e308)
+def test_sqlite_cuts_need_no_good_parser(number: float) -> None:
+    """A decimal that any parser reads exactly by one division, or exact integers divided in exact steps."""
+    text = DIALECTS["sqlite"].compared(number)
+    if "CAST" not in text:
+        digits, _, exponent = text.strip("-").partition("e")
+        assert int(digits.replace(".", "")) <= 2**53
+        assert abs(int(exponent or 0) - len(digits.partition(".")[2])) <= 22
+        assert float(text) == number
+        return
+    value, *steps = re.sub(r"CAST\((-?\d+) AS REAL\)", r"\1", text.strip("()")).split(" ")
+    result = float(int(value))
+    assert abs(int(value)) <= 2**53
+    for sign, step in zip(steps[::2], steps[1::2], strict=True):
+        assert int(step) == 2 ** (int(step).bit_length() - 1) < 2**63
+        result = result * float(int(step)) if sign == "*" else result / float(int(step))
+    assert result == number
 
 
 def test_postgres_reads_numbers_and_texts_back(server: Postgres) -> None:
