@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -282,6 +283,21 @@ def test_directions_for_monotone_constraints() -> None:
     assert signs["not b"] == -1
     assert all(signs[text] == 0 for text in signs if text.startswith("c "))
     assert [schema.texts[position] for position in schema.ordered["n"]] == ["n <= 1", "n > 1", "n <= 2", "n > 2", "n <= 3", "n > 3"]
+
+
+def test_ordered_categories_are_thresholds_as_sets_of_levels() -> None:
+    sizes = pd.CategoricalDtype(["S", "M", "L", "XL"], ordered=True)
+    schema = learn_schema(as_table(pd.DataFrame({"size": pd.Series(["L", "S", None, "XL", "S"], dtype=sizes)})))
+    assert schema.texts == ("size <= S", "size > S", "size <= L", "size > L", "size is missing")
+    assert schema.direction.tolist() == [-1, 1, -1, 1, 0]
+    assert schema.ordered == {"size": (0, 1, 2, 3)}
+    assert schema.columns[0].levels == ("S", "M", "L", "XL")
+    # A level between two cuts was not seen, yet has its place; one that is no level at all has none.
+    fresh = pd.DataFrame({"size": ["M", "XL", "huge", None]})
+    assert found(schema, fresh) == [
+        [False, False, False, False], [True, True, False, False], [True, False, False, False], [False, True, False, False], [False, False, False, True],
+    ]  # fmt: skip
+    assert found(Schema.from_dict(schema.to_dict()), fresh) == found(schema, fresh)
 
 
 def test_notes_name_what_is_left_out() -> None:
