@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,8 @@ class PlainSchema:
         whole = [not self.frame[literal.column].isna().any() for literal in self.literals]
         return np.array([i ^ 1 if ok else -1 for i, ok in enumerate(whole)])
 
-    def truth(self, table: Any) -> Iterator[np.ndarray]:
-        for literal in self.literals:
+    def truth(self, table: Any, only: Sequence[int]) -> Iterator[np.ndarray]:
+        for literal in (self.literals[position] for position in only):
             yield np.array([naive(literal, cell) for cell in table.native[literal.column]], dtype=bool)
 
 

@@ -17,6 +17,9 @@ from tamis.core.literal import Literal
 from tamis.core.scorecard import Column, Rule, ScoreCard
 from tamis.rules.ruleset import RuleSet
 from tamis.rules.statistics import RuleStatistics
+from tamis.store.export_json import from_json
+from tamis.tables.frame import as_table
+from tamis.tables.schema import learn_schema
 
 seeds = st.integers(0, 10_000)
 
@@ -238,3 +241,40 @@ def test_a_card_and_measures_of_another_length_are_refused() -> None:
     case = make_case(7)
     with pytest.raises(TamisError, match="The card has 6 rules but 2 were measured"):
         RuleSet(case.card, case.rule_set().statistics.subset([0, 1]), CERTIFICATE)
+
+
+def test_exports_give_the_rules_own_scores() -> None:
+    case = make_case(8)
+    rules = case.rule_set()
+    module: dict[str, Any] = {}
+    exec(rules.to_python(), module)
+    truth = case.scores(rules.card, case.frame)[:, 0]
+    found = [module["score"](row.to_dict()) for _, row in case.frame.iterrows()]
+    assert np.allclose(np.ravel(found), truth, rtol=0, atol=1e-12)
+    assert from_json(rules.to_json()) == rules.card
+    assert "SELECT" in rules.to_sql("sqlite", table="customers")
+    assert isinstance(rules.to_onnx(), bytes)
+    with pytest.raises(TamisError, match="has no option 'colour'"):
+        rules.to_python(colour="red")
+
+
+def test_computed_propositions_are_explained_through_the_schema() -> None:
+    frame = pd.DataFrame({"age": [20.0, 40.0, 60.0, 15.0], "member": [True, False, True, False]})
+    propositions = {"young member": "age < 30 and member", "round": lambda X: X["age"] % 40 == 0}
+    schema = learn_schema(as_table(frame), propositions=propositions)
+    picked = [literal for literal in schema.literals if literal.operator == "given"]
+    card = ScoreCard(
+        tuple(Rule((literal,), (float(i + 1),)) for i, literal in enumerate(picked)),
+        (0.0,),
+        "identity",
+        columns=tuple(schema.columns),
+    )
+    rules = RuleSet(card, RuleSet.measure(card, lambda i: np.arange(4) == i, [0.0, 1, 2, 3]), CERTIFICATE, schema)
+    assert {literal.column for literal in picked} == {"young member", "round"}
+    for row, expected in (({"age": 20.0, "member": True}, {"young member"}), ({"age": 40.0, "member": False}, {"round"})):
+        said = rules.explain(row)
+        assert {part.text for part in said.fired} == expected
+    without = RuleSet(card, rules.measured, CERTIFICATE)
+    with pytest.raises(TamisError, match="computed from other columns"):
+        without.explain({"age": 20.0, "member": True})
+    assert without.explain({"age": 20.0, "member": True, "young member": True, "round": None}).score == (1.0,)

@@ -33,9 +33,9 @@ def rule_hits(card: ScoreCard, schema: Any, X: Any) -> tuple[Hits, int]:
     table = as_table(X)
     rows = table.n_rows
     packed = np.full((len(card.rules), -(-rows // 8)), 255, dtype=np.uint8)
-    for position, truth in enumerate(schema.truth(table)):
-        if position in readers:
-            packed[readers[position]] &= np.packbits(np.asarray(truth, dtype=bool))
+    used = sorted(readers)
+    for position, truth in zip(used, schema.truth(table, used), strict=True):
+        packed[readers[position]] &= np.packbits(np.asarray(truth, dtype=bool))
 
     def hits(i: int) -> NDArray[np.bool_]:
         return np.unpackbits(packed[i], count=rows).view(np.bool_)

@@ -216,10 +216,14 @@ class RuleSet:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per rule, as a pandas, polars or pyarrow frame."""
+        return self._frame(self._columns(), backend)
+
+    def _frame(self, columns: dict[str, list[Any]], backend: str | None = None) -> Any:
+        """Columns as a frame of the user's library."""
         import narwhals as nw
 
         library: Any = backend or self.backend or installed_frame()
-        return nw.from_dict(self._columns(), backend=library).to_native()
+        return nw.from_dict(columns, backend=library).to_native()
 
     def explain(self, row: Any) -> Explanation:
         """Take the score of one row apart.
@@ -258,9 +262,10 @@ class RuleSet:
 
     def _propositions(self, cells: Mapping[str, Any], names: set[str]) -> dict[str, bool]:
         """The user's propositions on one row, as the schema computes them."""
-        table = as_table({column.name: [cells.get(column.name)] for column in self.card.columns})
-        found = zip(self.schema.literals, self.schema.truth(table), strict=True)
-        return {literal.column: bool(truth[0]) for literal, truth in found if literal.operator == "given" and literal.column in names}
+        table = as_table(self._frame({column.name: [cells.get(column.name)] for column in self.card.columns}))
+        used = [i for i, literal in enumerate(self.schema.literals) if literal.operator == "given" and literal.column in names]
+        found = zip(used, self.schema.truth(table, used), strict=True)
+        return {self.schema.literals[i].column: bool(truth[0]) for i, truth in found}
 
     def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> RuleSet:
         """The same rules, in the same order, measured on other rows; `measures` says how well the model does there."""
