@@ -295,8 +295,12 @@ def test_ordered_categories_are_thresholds_as_sets_of_levels() -> None:
     # A level between two cuts was not seen, yet has its place; one that is no level at all has none.
     fresh = pd.DataFrame({"size": ["M", "XL", "huge", None]})
     assert found(schema, fresh) == [
-        [False, False, False, False], [True, True, False, False], [True, False, False, False], [False, True, False, False], [False, False, False, True],
-    ]  # fmt: skip
+        [False, False, False, False],
+        [True, True, False, False],
+        [True, False, False, False],
+        [False, True, False, False],
+        [False, False, False, True],
+    ]
     assert found(Schema.from_dict(schema.to_dict()), fresh) == found(schema, fresh)
 
 
