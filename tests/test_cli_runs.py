@@ -8,6 +8,7 @@ import pty
 import re
 import sqlite3
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -321,3 +322,21 @@ def test_the_bar_is_drawn_on_a_terminal_and_removed(tmp_path):
     assert child.wait(timeout=60) == 0
     assert re.search(r"path \d+ of 20|fold \d \d+ of 20", drawn.decode())
     assert b"%" in drawn
+
+
+@pytest.mark.parametrize("words", [("--save", "m.tamis"), ("--report", "r.html"), ("--python", "m.py")])
+def test_a_full_disk_is_one_sentence_and_no_partial_file(run, tmp_path, words):
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "-", *command("rules", run / "train.csv", "-y", "churn", *QUICK, "--quiet", *words)]
+    done = subprocess.run(limited, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert one_sentence(done.stderr)
+    assert "disk is full" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no folder that nobody can write to")
+def test_a_folder_that_takes_no_files_is_one_sentence(run, capsys):
+    assert call("rules", run / "train.csv", "-y", "churn", *QUICK, "--quiet", "--save", "/proc/m.tamis") == 1
+    said = capsys.readouterr().err
+    assert one_sentence(said)
+    assert "m.tamis" in said
