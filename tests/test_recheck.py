@@ -155,6 +155,8 @@ def test_each_objection_names_what_is_wrong() -> None:
         "out of its range": part_with(witness, rho=2.5),
         "not finite": part_with(witness, intercept=np.array([np.nan])),
         "do not fit together": part_with(witness, prices=part.prices[:-1]),
+        "too long to be taken apart": part_with(witness, atoms=(tuple(range(60)),)),
+        "signs do not fit": part_with(witness, sign=np.array([1, 2])),
         "is no conjunction": part_with(witness, hull=(*part.hull[:-1], (99,))),
         "too large for exact sums": part_with(witness, units=part.units * 2**44, quantum=part.quantum / 2**44),
         "rows that differ were merged": part_with(

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tamis import RuleClassifier, RuleRegressor
+from tamis import RuleClassifier, RuleRegressor, load
 from tamis.core.certificate import Certificate
-from tamis.core.path import Knot
-from tamis.rules import base
-from tamis.rules.claims import witness_of
 from tamis.rules.recheck import RuleWitness
 
 
 @dataclass
 class Fit:
-    """A fitted estimator with the knot it chose and the problem behind it."""
+    """A fitted estimator with its training data."""
 
     model: Any
-    knot: Knot
-    built: Any
-    task: Any
     X: Any
     y: Any
     weight: np.ndarray
 
-    def witness(self, knot: Knot | None = None) -> RuleWitness:
-        found = witness_of(knot or self.knot, self.built, self.task)
-        assert found is not None
+    @property
+    def certificate(self) -> Certificate:
+        return self.model.certificate_
+
+    @property
+    def witness(self) -> RuleWitness:
+        found = self.certificate.witness
+        assert isinstance(found, RuleWitness)
         return found
+
+    def with_data(self) -> tuple[Any, ...]:
+        return self.X, self.y, self.weight
 
 
 def table(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -53,18 +56,8 @@ def table(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def fitted(model: Any, X: Any, y: Any, weight: np.ndarray | None = None) -> Fit:
-    """Fit, and keep what the certificate was made from."""
-    caught: list[Any] = []
-    original = base.witnessed
-
-    def catch(knot: Knot, built: Any, plan: Any) -> Certificate:
-        caught.extend((knot, built, plan.task))
-        return original(knot, built, plan)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "witnessed", catch)
-        model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
-    return Fit(model, *caught, X, y, np.ones(len(y)) if weight is None else weight)
+    model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+    return Fit(model, X, y, np.ones(len(y)) if weight is None else weight)
 
 
 LABELS = np.array(["low", "middle", "high"], dtype=object)
@@ -79,6 +72,9 @@ MODELS: dict[str, tuple[Any, str]] = {
     "squared hinge": (RuleClassifier(C=5.0, loss="squared_hinge", rho=1.5, max_length=2), "two"),
     "hinge": (RuleClassifier(C=1.0, loss="hinge", rho=1.5, max_length=2), "two"),
     "three classes": (RuleClassifier(C=5.0), "three"),
+    "three classes, one against the rest": (RuleClassifier(C=5.0, multi_class="ovr", class_weight="balanced"), "three"),
+    "relative pruning": (RuleClassifier(C=20.0, growth=1.2, prune=0.05), "two"),
+    "no pruning": (RuleClassifier(C=5.0, prune=None), "two"),
     "squared": (RuleRegressor(C=5.0), "number"),
     "squared, tiny C": (RuleRegressor(C=1e-6), "number"),
     "huber": (RuleRegressor(C=5.0, loss="huber"), "number"),
@@ -106,64 +102,66 @@ def fit_of(name: str) -> Fit:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_claim_of_the_engine_is_confirmed(name: str) -> None:
     fit = fit_of(name)
-    certificate, witness = fit.knot.certificate, fit.witness()
-    held = witness.check(certificate)
+    held = fit.certificate.recheck()
     assert not held.refuted, held
+    assert held.bound <= fit.certificate.value
     schema = fit.model.schema_.to_dict()
     for X in (fit.X, dict(fit.X.items())):
-        again = witness.check(certificate, X, fit.y, fit.weight, schema_dict=schema)
+        again = fit.certificate.recheck(X, fit.y, fit.weight, schema_dict=schema)
         assert not again.refuted, again
         assert again.bound == pytest.approx(held.bound, rel=1e-12)
-    stored = RuleWitness.from_meta(*witness.to_meta())
-    assert not stored.check(certificate, fit.X, fit.y, fit.weight, schema_dict=schema).refuted
-    assert held.bound <= certificate.value
+    stored = RuleWitness.from_meta(*fit.witness.to_meta())
+    assert stored.rows.bits is None
+    assert not stored.check(fit.certificate, *fit.with_data(), schema_dict=schema).refuted
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "squared, tiny C"])
 def test_a_coefficient_moved_by_a_thousandth_is_found_out(name: str) -> None:
     fit = fit_of(name)
-    witness, certificate = fit.witness(), fit.knot.certificate
-    part = witness.parts[0]
-    for row in range(len(part.atoms)):
-        weights = part.weights.copy()
-        weights[row, 0] += 1e-3
-        forged = replace(witness, parts=(replace(part, weights=weights),))
-        assert forged.check(certificate).refuted, part.atoms[row]
-    changed = fit.y.copy()
-    first = int(np.flatnonzero(fit.weight > 0)[0])
+    for k, part in enumerate(fit.witness.parts):
+        for row in range(len(part.atoms)):
+            weights = part.weights.copy()
+            weights[row, 0] += 1e-3
+            parts = (*fit.witness.parts[:k], replace(part, weights=weights), *fit.witness.parts[k + 1 :])
+            assert replace(fit.witness, parts=parts).check(fit.certificate).refuted, part.atoms[row]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_data_are_found_out(name: str) -> None:
+    fit = fit_of(name)
+    schema, first = fit.model.schema_.to_dict(), int(np.flatnonzero(fit.weight > 0)[0])
+    changed, heavier = fit.y.copy(), fit.weight.copy()
     changed[first] = next(value for value in fit.y if value != fit.y[first])
-    assert witness.check(certificate, fit.X, changed, fit.weight, schema_dict=fit.model.schema_.to_dict()).refuted
-    heavier = fit.weight.copy()
     heavier[first] += 1
-    assert witness.check(certificate, fit.X, fit.y, heavier, schema_dict=fit.model.schema_.to_dict()).refuted
+    assert fit.certificate.recheck(fit.X, changed, fit.weight, schema_dict=schema).refuted
+    assert fit.certificate.recheck(fit.X, fit.y, heavier, schema_dict=schema).refuted
 
 
 @pytest.mark.parametrize("name", ["logistic", "three classes", "squared", "huber"])
 def test_claiming_optimality_is_found_out(name: str) -> None:
     fit = fit_of(name)
-    certificate = fit.knot.certificate
-    verdict = fit.witness().check(replace(certificate, bound=certificate.value))
+    verdict = replace(fit.certificate, bound=fit.certificate.value).recheck()
     assert verdict.refuted
-    assert verdict.bound < certificate.value
+    assert verdict.bound < fit.certificate.value
 
 
-def test_every_knot_of_a_path_is_confirmed() -> None:
+@pytest.mark.parametrize("kind", ["two", "three"])
+def test_every_knot_of_a_path_is_confirmed(kind: str) -> None:
     frame, score = table(120, seed=3)
-    fit = fitted(RuleClassifier(n_path=6, cv=3), frame, score > 0.6)
-    for knot in fit.model.path_:
-        witness = witness_of(knot, fit.built, fit.task)
-        assert witness is not None
-        verdict = witness.check(knot.certificate)
+    model = RuleClassifier(n_path=6, cv=3, multi_class="ovr", max_length=2).fit(frame, target(kind, score))
+    assert len(model.path_) > 3
+    for knot in model.path_:
+        verdict = knot.certificate.recheck()
         assert not verdict.refuted, (knot.t, verdict)
 
 
 def test_a_model_too_large_to_certify_still_tells_the_truth() -> None:
     frame, score = table(160, seed=4)
     fit = fitted(RuleClassifier(C=50.0, rho=1.5, max_nodes=8, tolerance=1e-4), frame, score > 0.6)
-    assert not fit.knot.certificate.holds
-    verdict = fit.witness().check(fit.knot.certificate)
+    assert not fit.certificate.holds
+    verdict = fit.certificate.recheck()
     assert not verdict.refuted, verdict
-    assert verdict.bound < fit.knot.certificate.value
+    assert verdict.bound < fit.certificate.value
 
 
 def test_the_scale_of_the_benchmark_takes_seconds() -> None:
@@ -172,8 +170,19 @@ def test_the_scale_of_the_benchmark_takes_seconds() -> None:
     score = 3 * ((X[:, 0] > 0.6) & (X[:, 1] < 0.4)) + 2 * ((X[:, 2] > 0.5) & (X[:, 3] > 0.5) & (X[:, 4] < 0.5)) - 2 * (X[:, 5] < 0.2) - 1
     fit = fitted(RuleClassifier(C=20.0, n_cuts=4), X, score + 0.5 * rng.logistic(size=1500) > 0)
     assert len(fit.model.schema_) == 96
-    verdict = fit.witness().check(fit.knot.certificate)
+    verdict = fit.certificate.recheck()
     assert not verdict.refuted, verdict
+
+
+def test_a_saved_model_is_verified_from_its_file_and_the_data(tmp_path: Path) -> None:
+    fit = fit_of("logistic")
+    fit.model.save(tmp_path / "model.tamis")
+    again = load(tmp_path / "model.tamis")
+    schema = again.schema_.to_dict()
+    assert not again.certificate_.recheck(*fit.with_data(), schema_dict=schema).refuted
+    flipped = np.where(fit.y == "yes", "no", "yes")
+    assert again.certificate_.recheck(fit.X, flipped, fit.weight, schema_dict=schema).refuted
+    assert again.rules_.text() == fit.model.rules_.text()
 
 
 @pytest.mark.parametrize("name", ["logistic", "three classes", "squared", "poisson"])

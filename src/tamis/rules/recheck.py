@@ -34,6 +34,8 @@ class RuleWitness:
     rows : WitnessRows
     parts : tuple of WitnessPart
         Their values and bounds add up to the certificate's.
+    schema : dict, optional
+        The schema's JSON: how raw training data are read again.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class RuleWitness:
 
     rows: WitnessRows
     parts: tuple[WitnessPart, ...]
+    schema: Mapping[str, Any] | None = None
 
     def check(
         self,
@@ -70,12 +73,12 @@ class RuleWitness:
         X, y, sample_weight, offset : optional
             The training data; needed when they are not held any more.
         schema_dict : dict, optional
-            The schema's JSON, with X.
+            The schema's JSON, if not the one held.
         """
         if certificate.kind == "none":
             raise TamisError("This certificate claims nothing, so there is nothing to recheck; fit the model again.")
         again = X is not None or self.rows.bits is None
-        rows = self.rows.given_again(X, y, sample_weight, schema_dict, offset) if again else self.rows
+        rows = self.rows.given_again(X, y, sample_weight, schema_dict or self.schema, offset) if again else self.rows
         claims = self.parts
         if len(claims) == 1:
             claims = (replace(claims[0], value=certificate.value, bound=certificate.bound),)
@@ -97,13 +100,19 @@ class RuleWitness:
         return {"rows": meta, "parts": parts}, arrays
 
     @classmethod
-    def from_meta(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array], rows: WitnessRows | None = None) -> RuleWitness:
-        """Inverse of `to_meta`; `rows` lets several witnesses share one."""
+    def from_meta(
+        cls,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        rows: WitnessRows | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> RuleWitness:
+        """Inverse of `to_meta`; `rows` lets several witnesses share one, `schema` is the JSON a file keeps once per model."""
         parts = []
         for i, own in enumerate(meta["parts"]):
             prefix = f"part{i}."
             parts.append(WitnessPart.from_meta(own, {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}))
-        return cls(rows or WitnessRows.from_meta(meta["rows"], arrays), tuple(parts))
+        return cls(rows or WitnessRows.from_meta(meta["rows"], arrays), tuple(parts), schema)
 
 
 def _disagreement(certificate: Certificate, claims: Sequence[WitnessPart], found: Sequence[Found]) -> str:

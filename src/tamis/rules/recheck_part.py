@@ -16,6 +16,7 @@ from tamis.rules.recheck_losses import NAMES, Targets, allowed_norm, best_dual, 
 from tamis.rules.recheck_rows import WitnessRows
 
 Array = NDArray[Any]
+MOST_PARTS = 2e7  # subsets of rules that are listed to sum the norm; a hostile file must not hang the judge
 CLOSE = 1e-9  # relative to the objective: as far as claim and recomputation may differ
 AVERAGED = ("squared", "poisson")  # losses whose targets may have been averaged within a group
 
@@ -142,6 +143,11 @@ def examine(rows: WitnessRows, part: WitnessPart) -> Found:
 
 def _malformed(rows: WitnessRows, part: WitnessPart) -> str:
     """Shapes, ranges and finiteness; a NaN proves nothing."""
+    shapes = (part.prices.ndim, part.weights.ndim, part.intercept.ndim, part.eta.ndim, part.units.ndim)
+    if shapes != (1, 2, 1, 1, 2) or part.units.dtype.kind not in "iu" or not part.units.shape[1]:
+        return "its pieces do not fit together."
+    if sum(2.0 ** len(atom) for atom in part.atoms) > MOST_PARTS:
+        return "its rules are too long to be taken apart."
     numbers = (part.prices, part.weights, part.intercept, part.eta, np.array([part.C, part.rho, part.quantum, part.value, part.delta]))
     if part.loss not in NAMES:
         return f"the loss {part.loss!r} is not known."
@@ -155,9 +161,16 @@ def _malformed(rows: WitnessRows, part: WitnessPart) -> str:
         return "its pieces do not fit together."
     if abs(float(part.eta.sum()) - 1.0) > 1e-6:
         return "the group weights eta do not sum to one."
+    return _misplaced(rows, part)
+
+
+def _misplaced(rows: WitnessRows, part: WitnessPart) -> str:
+    """Rules, hull and signs that are no conjunctions of these literals."""
     for atom in (*part.atoms, *part.hull):
         if list(atom) != sorted(set(atom)) or (atom and not 0 <= atom[0] <= atom[-1] < rows.literals):
             return f"{atom} is no conjunction of the literals."
+    if part.sign is not None and (part.sign.shape != part.prices.shape or np.abs(part.sign).max(initial=0) > 1):
+        return "its monotone signs do not fit the literals."
     if len(set(part.atoms)) != len(part.atoms) or () in part.atoms:
         return "a rule is listed twice, or the empty rule carries a weight."
     if part.sign is not None and columns > 1 and part.sign.any():
