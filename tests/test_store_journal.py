@@ -174,7 +174,7 @@ def test_a_failed_append_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatc
     path = tmp_path / "a"
     journal = Journal.create(path, {})
     journal.append("knot", *knot(1))
-    real = journal._file
+    real, size = journal._file, path.stat().st_size
 
     class Failing:
         """The journal's file on a disk that fills up after ten more bytes."""
@@ -207,6 +207,7 @@ def test_a_failed_append_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatc
         with pytest.raises(TamisFileError) as caught:
             journal.append("knot", *knot(2))
     assert "not written" in one_sentence(caught.value)
+    assert (path.stat().st_size == size) == (step != "truncate after write")
     assert len(journal) == 1
     journal._file = real
     # Once there is room again it goes on, also when the half-written frame could not be taken back at first.

@@ -190,9 +190,11 @@ def twice(name: str) -> bytes:
 
 
 def overlapping() -> bytes:
-    """Two directory entries that share one member's bytes, as a bomb of many members would."""
-    data = sealed({"arrays/x.npy": NUMBERS, "arrays/y.npy": NUMBERS, "meta.json": document({"x": NUMBERS, "y": NUMBERS})})
-    return patched(data, b"PK\1\2", 46 + len("arrays/x.npy") + 42, "<L", 0)
+    """A member inside another one's bytes, each faultless by itself, as a bomb of many members would have them."""
+    inner = sealed({"arrays/x.npy": NUMBERS})
+    data = sealed({"notes.bin": inner, "arrays/x.npy": NUMBERS, "meta.json": document({"x": NUMBERS})})
+    directory = data.rindex(b"PK\1\2", 0, data.rindex(b"PK\1\2"))
+    return data[: directory + 42] + struct.pack("<L", 30 + len("notes.bin")) + data[directory + 46 :]
 
 
 def crowded() -> bytes:
@@ -200,6 +202,12 @@ def crowded() -> bytes:
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
     start = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 0, 0, 1, 0) + b"a"
     return start + entry * 1_000_000 + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 2, 2, 47_000_000, len(start), 0)
+
+
+def of_size(size: int) -> bytes:
+    """A deflated array that directory and listing declare to be of another size than it has."""
+    facts = {"x": {"bytes": size, "crc32": zlib.crc32(NUMBERS)}}
+    return patched(model(NUMBERS, zipfile.ZIP_DEFLATED, arrays=facts), b"PK\1\2", 24, "<L", size)
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
@@ -248,6 +256,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "encrypted": lambda: patched(patched(model(NUMBERS), b"PK\1\2", 8, "<H", 1), b"PK\3\4", 6, "<H", 1),
     "larger than the file": lambda: patched(model(NUMBERS), b"PK\1\2", 24, "<L", 0x7FFFFFFF),
     "beyond the file": lambda: patched(model(NUMBERS), b"PK\1\2", 42, "<L", 0x7FFFFFF0),
+    "shorter than declared": lambda: of_size(5000),
+    "longer than declared": lambda: of_size(100),
     "a comment": lambda: model(NUMBERS)[:-2] + b"\x05\x00hello",
     "something before": lambda: b"#!/bin/sh\n" + model(NUMBERS),
     "something behind": lambda: model(NUMBERS) + b"\n",
