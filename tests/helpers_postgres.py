@@ -123,8 +123,8 @@ def postgres() -> Iterator[Postgres]:
             )
         assert done.returncode == 0, log.read_text(errors="replace")[-2000:]
 
-    call("initdb", "-D", str(data), "-U", "tamis", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
     try:
+        call("initdb", "-D", str(data), "-U", "tamis", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         call("pg_ctl", "start", "-w", "-D", str(data), "-l", str(folder / "server.log"), "-o", f"{QUICK} -k {folder} -p {port}")
         try:
             yield Postgres(Path(psql), folder, port, account)
