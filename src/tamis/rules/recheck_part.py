@@ -173,7 +173,7 @@ def _misplaced(rows: WitnessRows, part: WitnessPart) -> str:
         return "its monotone signs do not fit the literals."
     if len(set(part.atoms)) != len(part.atoms) or () in part.atoms:
         return "a rule is listed twice, or the empty rule carries a weight."
-    if part.sign is not None and columns > 1 and part.sign.any():
+    if part.sign is not None and part.units.shape[1] > 1 and part.sign.any():
         return "monotone signs make no sense for several columns."
     return ""
 
