@@ -233,7 +233,8 @@ def test_numbers_are_regressed_and_weights_and_ids_stay_out_of_rules(tmp_path, c
     said = capsys.readouterr().out
     assert "a number (mean" in said
     assert "from 1 columns of 160 rows" in said
-    assert "  R2 0.9" in said
+    assert float(re.search(r"  R2 (0\.\d+) \(", said)[1]) > 0.8
+    assert "--task" not in said
     assert call("predict", tmp_path / "m.tamis", tmp_path / "n.csv", "-o", tmp_path / "p.csv") == 0
     predicted = np.array(read_table(tmp_path / "p.csv").column("prediction").to_pylist())
     assert predicted[np.arange(200) % 20 > 9].min() > 2.5 > predicted[np.arange(200) % 20 <= 9].max()

@@ -59,7 +59,8 @@ def introduction(examples: Examples, task: str, request: Request) -> str:
     else:
         what = f"a number (mean {np.mean(examples.target):.6g})"
     other = "regress" if task == "classify" else "classify"
-    guessed = f" (say --task {other} if that is wrong)" if source.task == "auto" and examples.target.dtype.kind in "iuf" else ""
+    doubtful = source.task == "auto" and examples.target.dtype.kind in "iuf" and np.all(examples.target == np.round(examples.target))
+    guessed = f" (say --task {other} if that is wrong)" if doubtful else ""
     return f"Learning '{source.target}', {what}, from {columns} columns of {rows} rows{guessed}."
 
 
