@@ -222,6 +222,8 @@ def test_numbers_are_regressed_and_weights_and_ids_stay_out_of_rules(tmp_path, c
         "w",
         "--id",
         "id",
+        "--cuts",
+        "all",
         "-C",
         "50",
         "--holdout",
