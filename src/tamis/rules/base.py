@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from tamis.rules.journaling import open_journal
 from tamis.rules.ruleset import RuleSet
 from tamis.rules.settings import Settings
 from tamis.rules.task import Task
-from tamis.rules.witness import witnessed
+from tamis.rules.witness import with_witnesses
 from tamis.structures.tails import padded
 from tamis.tables.frame import Table
 
@@ -96,12 +97,13 @@ class RuleModel(BaseEstimator):  # type: ignore[misc]
         """Set the fitted attributes."""
         from tamis.rules.refit import platt_of, refitted
 
-        knot, task = fitted.knot, plan.task
-        self.schema_, self.path_ = plan.schema, with_facts(fitted.path, **provenance(self, plan.table, task))
+        task = plan.task
+        fitted = replace(fitted, path=with_witnesses(with_facts(fitted.path, **provenance(self, plan.table, task)), fitted.built, task))
+        knot = fitted.knot
+        self.schema_, self.path_ = plan.schema, fitted.path
         self.status_, self.C_, self.notes_ = fitted.path.status, float(knot.t), tuple(plan.schema.notes)
-        self.classes_known_ = task.classes
         weights, constant = knot.coefficients, knot.intercept
-        certificate = witnessed(knot, fitted.built, plan)
+        certificate = knot.certificate
         if self.refit and len(knot.atoms):
             weights, constant, note = refitted(knot, fitted.built, task)
             self.notes_ = (*self.notes_, note)
@@ -116,6 +118,7 @@ class RuleModel(BaseEstimator):  # type: ignore[misc]
         self.certificate_ = certificate
         statistics = RuleSet.measure(self.card_, self._hits(fitted, knot.atoms, plan.table.n_rows), raw[1], raw[2], task.classes or None)
         self.rules_ = RuleSet(self.card_, statistics, certificate, self.schema_, lattice=self.lattice, backend=_frame_backend(plan.table))
+        self.card_ = self.rules_.card
         self.selected_ = tuple(rule.text for rule in self.rules_)
 
     def _hits(self, fitted: Fitted, atoms: Any, rows: int) -> Any:

@@ -58,10 +58,15 @@ class Built:
         )
 
 
-def build(schema: Schema, table: Table, task: Task, settings: Settings, tolerance: float | None = None) -> Built:
-    """The lattice over the schema's literals on these rows, and the problem on it."""
+def build(schema: Schema, table: Table, task: Task, settings: Settings, tolerance: float | None = None) -> list[Built]:
+    """The lattice over the schema's literals on these rows, and the problem on it; one per class against the rest."""
     settings.check_work(len(schema))
     rows = compress(schema.truth(table), task.loss, task.y, task.weight, task.row_weight)
+    apart = task.versus_rest and task.y.shape[1] > 1
+    return [_problem(schema, part, settings, tolerance) for part in (map(rows.column, range(task.y.shape[1])) if apart else [rows])]
+
+
+def _problem(schema: Schema, rows: Rows, settings: Settings, tolerance: float | None) -> Built:
     sign = settings.signs(schema)
     if sign.any() and rows.targets.columns > 1:
         raise TamisError("monotone constraints need a single score and this model has one per class, so nothing was fitted; use multi_class='ovr' or two classes.")

@@ -54,10 +54,7 @@ class Plan:
 
     def built(self, schema: Schema, task: Task, tolerance: float | None = None) -> list[Built]:
         """One problem, or one per class when classes are fitted against the rest."""
-        tasks = [task]
-        if task.y.shape[1] > 1 and task.loss.name != "multinomial":
-            tasks = [task.versus_rest(k) for k in range(task.y.shape[1])]
-        return [build(schema, self.table, part, self.settings, tolerance) for part in tasks]
+        return build(schema, self.table, task, self.settings, tolerance)
 
     def run(self, built: Sequence[Built], phase: str, final: bool) -> Walk | JointWalk:
         """A walk along the schedule, joined over classes where there are several problems."""

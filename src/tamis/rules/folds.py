@@ -84,7 +84,7 @@ def _measure(first: Array, last: Array, count: int) -> Array:
 
 def row_hashes(table: Table, target: Array, seed: int) -> NDArray[np.uint64]:
     """64 bits per row from all its cells and its target."""
-    result = _mix(np.full(table.n_rows, np.uint64(seed % 2**63) + np.uint64(0x9E3779B97F4A7C15)))
+    result = _mix(np.full(table.n_rows, np.uint64((seed + 0x9E3779B97F4A7C15) % 2**64)))
     for name in range(len(table.names)):
         values = table.column(name)
         if values.numbers is not None:
@@ -117,6 +117,6 @@ def halves(hashes: NDArray[np.uint64], codes: Array, weight: Array, count: int) 
     """Weights of `count` subsamples of half the rows, by content."""
     samples = []
     for sample in range(count):
-        salted = _mix(hashes + np.uint64(1 + sample) * np.uint64(0x9E3779B97F4A7C15))
+        salted = _mix(hashes + np.uint64((1 + sample) * 0x9E3779B97F4A7C15 % 2**64))
         samples.append(_dealt(salted, codes, weight, 2)[0])
     return samples

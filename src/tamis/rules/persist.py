@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,11 @@ def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     statistics_meta, statistics_arrays = statistics_record(model.rules_.measured)
     meta = {
         "parameters": {name: value for name, value in model.get_params(deep=False).items() if _storable(value)},
-        "schema": model.schema_.to_dict(), "card": to_json(model.card_), "path": path_meta, "statistics": statistics_meta,
+        "schema": model.schema_.to_dict(), "card": to_json(model.rules_.card), "path": path_meta, "statistics": statistics_meta,
         "certificate": model.certificate_.to_dict(), "baselines": model.baselines_, "status": model.status_, "C": model.C_,
         "notes": list(model.notes_), "n_features_in": int(model.n_features_in_),
         "feature_names_in": [str(name) for name in getattr(model, "feature_names_in_", ())] or None,
-        "atoms": [list(atom) for atom in model.atoms_],
+        "atoms": [list(atom) for atom in model.atoms_], "target": model._target_name,
     }  # fmt: skip
     arrays = {f"path.{name}": value for name, value in path_arrays.items()} | {f"statistics.{name}": value for name, value in statistics_arrays.items()}
     arrays |= {"weights": model.weights_, "constant": model.constant_}
@@ -76,7 +77,8 @@ def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) ->
     if "witness" in meta:
         from tamis.rules.recheck import RuleWitness
 
-        model.certificate_ = model.certificate_.with_witness(RuleWitness.from_meta(meta["witness"], _part(arrays, "witness.")))
+        model.certificate_ = model.certificate_.with_witness(replace(RuleWitness.from_meta(meta["witness"], _part(arrays, "witness.")), schema=meta["schema"]))
+    model._target_name = str(meta["target"])
     model.baselines_, model.status_, model.C_ = meta["baselines"], meta["status"], meta["C"]
     model.notes_, model.n_features_in_ = tuple(meta["notes"]), meta["n_features_in"]
     if meta["feature_names_in"]:

@@ -7,7 +7,7 @@ the order in which they came changes nothing, to the last byte.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ class Rows:
         At knob value 1, sorted by design row.
     row_units : ndarray of int
         Row weights per design row as integers, and `unit` the weight one of them stands for.
-    design_row : ndarray
-        For each training row (in the user's order) its design row, -1 for rows without weight.
+    design_row, target_row : ndarray
+        For each training row (in the user's order) its design row and its target, -1 for rows without weight.
     """
 
     literals: Bits
@@ -42,6 +42,12 @@ class Rows:
     row_units: NDArray[np.int64]
     unit: float
     design_row: NDArray[np.int64]
+    target_row: NDArray[np.int64]
+
+    def column(self, k: int) -> Rows:
+        """The same rows with one column of the targets: one class against the rest."""
+        targets = self.targets
+        return replace(self, targets=replace(targets, y=targets.y[:, [k]], offset=targets.offset[:, [k]]))
 
 
 def compress(truth: Iterable[Array], loss: Any, y: Array, weight: Array, row_weight: Array, offset: Array | None = None) -> Rows:
@@ -71,8 +77,10 @@ def compress(truth: Iterable[Array], loss: Any, y: Array, weight: Array, row_wei
     patterns = int(pattern_of_row[-1]) + 1
     row_units, unit = _integer_weights(np.bincount(pattern_of_row, row_weight[order], patterns))
     design_row[kept[order]] = pattern_of_row
+    target_row = np.full(len(design_row), -1, dtype=np.int64)
+    target_row[kept[order]] = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(order))))
     merged = Targets(loss, targets, total, shift[order][first], constant, starts if len(starts) < len(first) else None)
-    return Rows(Bits(words, patterns), merged, row_units, unit, design_row)
+    return Rows(Bits(words, patterns), merged, row_units, unit, design_row, target_row)
 
 
 def _pack(truth: Iterable[Array], kept: Array | None, rows: int) -> tuple[list[Array], NDArray[np.uint64]]:

@@ -45,9 +45,10 @@ class Task:
         """The same task on some of its rows."""
         return replace(self, y=self.y[which], weight=self.weight[which], row_weight=self.row_weight[which])
 
-    def versus_rest(self, k: int) -> Task:
-        """Class k against all others, for one-vs-rest fits; y holds one +-1 column per class."""
-        return replace(self, y=self.y[:, [k]], classes=(False, True), link="logistic")
+    @property
+    def versus_rest(self) -> bool:
+        """Whether each class is fitted by itself against all others."""
+        return self.y.shape[1] > 1 and not isinstance(self.loss, Multinomial)
 
     @property
     def codes(self) -> Array:

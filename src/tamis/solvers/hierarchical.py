@@ -181,7 +181,7 @@ class HierarchicalSolver:
         measures |= {"norm": point.norm, "held": float(len(state.held) - 1), "looked": float(state.looked), "lambda": point.norm / t}
         return Knot(
             t, atoms, tuple(structure.name(atom) for atom in atoms), weights[order], intercept,
-            replace(certificate, value=value), measures, self._stored(state) if self.keep_state else {},
+            replace(certificate, value=value), measures, self._stored(state, value) if self.keep_state else {},
         )  # fmt: skip
 
     def _pruned(self, problem: Problem, targets: Targets, state: State, certificate: Certificate) -> tuple[list[int], Floats, Floats, float]:
@@ -195,10 +195,14 @@ class HierarchicalSolver:
             return fewest(problem, targets, held, point, certificate, self.reducer)
         share = self.relative_prune or 0.0
         keep = [int(i) for i in np.flatnonzero((size > share * size.max(initial=0.0)) & ~held.silent)]
-        return keep, point.weights[keep], point.intercept, point.value
+        kept = np.zeros_like(point.weights)
+        kept[keep] = point.weights[keep]
+        # the claim is about the model shown, so its objective is computed afresh
+        value = objective(held, targets, kept, point.intercept, cast(Hierarchy, problem.structure).rho)[0]
+        return keep, point.weights[keep], point.intercept, value
 
     # ---- what a knot stores, and back -----------------------------------------------------------------
-    def _stored(self, state: State) -> dict[str, Any]:
+    def _stored(self, state: State, value: float) -> dict[str, Any]:
         point, dual = state.point, state.dual
         assert point is not None and dual is not None and state.certified_eta is not None
         atoms = state.held.atoms
@@ -208,7 +212,7 @@ class HierarchicalSolver:
             "weights": state.weights, "intercept": state.intercept, "eta": state.eta if state.eta is not None else np.zeros(0),
             "certified_eta": np.pad(state.certified_eta, (0, len(atoms) - len(state.certified_eta))),
             "certified_held": np.array(len(state.certified_eta)),
-            "units": dual.units, "quantum": np.array(dual.quantum), "looked": np.array(state.looked),
+            "units": _smallest(dual.units), "quantum": np.array(dual.quantum), "looked": np.array(state.looked), "value": np.array(value), "bound": np.array(state.bound),
         }  # fmt: skip
 
     def restore(self, problem: Problem, knot: Knot) -> State:
@@ -218,6 +222,11 @@ class HierarchicalSolver:
         held = structure.hold([tuple(int(k) for k in piece) for piece in pieces])
         eta = stored["eta"] if len(stored["eta"]) else None
         return State(held, stored["weights"], stored["intercept"], eta, np.nan, looked=int(stored["looked"]))
+
+
+def _smallest(units: Any) -> Any:
+    """The same integers in the smallest type that holds them."""
+    return units.astype(np.min_scalar_type(-int(np.abs(units).max(initial=0)) - 1))
 
 
 def _constant_pull(targets: Targets, level: Floats) -> Floats:
@@ -243,6 +252,3 @@ def _warm(held: Held, weights: Floats, pull: Floats | None, before: int) -> Floa
     weights[fresh] = START_SHARE * top * force / held.cost[fresh, None]
     weights[fresh[held.silent[fresh]]] = 0.0
     return weights
-
-
-__all__ = ["HierarchicalSolver", "State", "objective"]

@@ -42,6 +42,8 @@ def inverse_curvature(held: Held, size: Floats, rho: float) -> Floats:
     """
     norms = group_norms(held, size, rho)
     total = float(held.cost @ norms)
+    if total == 0.0:
+        return np.zeros(len(size))
     pull = held.over_ancestors(held.cost * np.maximum(norms, 1e-14 * norms.max()) ** (1.0 - rho))
     inverse = np.maximum(size, 1e-12 * size.max()) ** (2.0 - rho) / (total * pull)
     return np.where(held.silent, 0.0, inverse)

@@ -100,7 +100,7 @@ def _newton_round(
     """One model, its minimum, and a search toward it; None when the objective no longer falls."""
     size = row_sizes(weights)
     if not size.max(initial=0.0) > 0:
-        size = np.where(held.silent, 0.0, 1e-3 / held.cost)
+        size = np.where(held.silent, 0.0, 1e-3 / held.cost)  # scale-free: any positive size starts it
     force = held.columns.score(work.fold(pull))
     inverse = inverse_curvature(held, size, rho)
     follow = _signed(held, inverse[:, None] * force)
