@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,31 @@ from tamis.core.structure import Held
 from tamis.solvers.norm import first_eta, inverse_curvature, omega, polish, pulls, row_sizes
 
 Floats = NDArray[np.float64]
+
+
+class Penalty(Protocol):
+    """A squared norm of the weights and the quadratic that majorises it."""
+
+    def value(self, weights: Floats) -> float: ...
+    def inverse(self, size: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """Omega^2 / 2."""
+
+    held: Held
+    rho: float
+
+    def value(self, weights: Floats) -> float:
+        """Of these weights."""
+        return 0.5 * omega(self.held, weights, self.rho) ** 2
+
+    def inverse(self, size: Floats) -> Floats:
+        """1 / curvature of the majoriser at weights of these sizes."""
+        return inverse_curvature(self.held, size, self.rho)
+
+
 EFFECTIVE = 1e-5  # atoms below this share of the largest weight follow from their pull, outside the linear system
 DENSE_CLASSES = 600  # up to this many unknowns several columns share one Newton system
 HINGE_START, HINGE_SHRINK, HINGE_LAST = 2.0, 0.4, 1e-6
@@ -56,12 +82,12 @@ def solve_reduced(
     for done in range(rounds):
         work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width))
         pull = work.pull(score)
-        best, here = _certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho)
+        best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho)
         best, eta = replace(best, rounds=done), best.eta
         gap = best.value - best.bound
         if gap <= slack(best.value) or (stop is not None and stop()):
             break
-        moved = _newton_round(held, work, weights, intercept, score, pull, rho)
+        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho))
         stuck = 0 if moved is not None else stuck + 1
         weights, intercept, score = (weights, intercept, score) if moved is None else moved
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
@@ -72,7 +98,7 @@ def solve_reduced(
     return best
 
 
-def _certified(
+def certified(
     held: Held, targets: Targets, work: Targets, model: tuple[Floats, Floats, Floats], pull: Floats, eta: Floats | None,
     best: Point | None, rho: float,
 ) -> tuple[Point, float]:  # fmt: skip
@@ -94,21 +120,19 @@ def _certified(
     return Point(*primal, *dual), here
 
 
-def _newton_round(
-    held: Held, work: Targets, weights: Floats, intercept: Floats, score: Floats, pull: Floats, rho: float
-) -> tuple[Floats, Floats, Floats] | None:
-    """One model, its minimum, and a search toward it; None when the objective no longer falls."""
+def newton_round(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty) -> tuple[Floats, Floats, Floats] | None:
+    """One model, its minimum, and a search toward it; (weights, intercepts, scores), None when the objective no longer falls."""
+    weights, intercept, score = at
     size = row_sizes(weights)
     if not size.max(initial=0.0) > 0:
         size = np.where(held.silent, 0.0, 1e-3 / held.cost)  # scale-free: any positive size starts it
     force = held.columns.score(work.fold(pull))
-    inverse = inverse_curvature(held, size, rho)
-    follow = _signed(held, inverse[:, None] * force)
+    follow = _signed(held, penalty.inverse(size)[:, None] * force)
     active = np.flatnonzero((np.maximum(size, row_sizes(follow)) > EFFECTIVE * size.max()) & ~held.silent)
     target = follow.copy()
     model = _Model.of(held, work, weights, intercept, score, pull, force, active)
-    target[active], level = model.minimise(held, size, row_sizes(follow), rho)
-    return _search(held, work, (weights, intercept, score), (target - weights, level - intercept), rho)
+    target[active], level = model.minimise(held, size, row_sizes(follow), penalty)
+    return _search(held, work, at, (target - weights, level - intercept), penalty)
 
 
 def _signed(held: Held, weights: Floats) -> Floats:
@@ -119,15 +143,15 @@ def _signed(held: Held, weights: Floats) -> Floats:
 
 
 def _search(
-    held: Held, work: Targets, model: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], rho: float
+    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], penalty: Penalty
 ) -> tuple[Floats, Floats, Floats] | None:
     """Halve the step until the objective falls."""
-    weights, intercept, score = model
+    weights, intercept, score = at
     slope = held.columns.dot(None, move[0]) + move[1]
-    now = 0.5 * omega(held, weights, rho) ** 2 + work.value(score)
+    now = penalty.value(weights) + work.value(score)
     step = 1.0
     while step > 1e-6:
-        new = 0.5 * omega(held, weights + step * move[0], rho) ** 2 + work.value(score + step * slope)
+        new = penalty.value(weights + step * move[0]) + work.value(score + step * slope)
         if new < now - 1e-15 * abs(now):
             return weights + step * move[0], intercept + step * move[1], score + step * slope
         step *= 0.5 if step > 0.1 else 0.25
@@ -171,7 +195,7 @@ class _Model:
                 matrix[b * size : (b + 1) * size, a * size : (a + 1) * size] = block
         return cls(active, [matrix], [matrix @ now.T.ravel() + slope.T.ravel()], columns)
 
-    def minimise(self, held: Held, size: Floats, others: Floats, rho: float, steps: int = 30) -> tuple[Floats, Floats]:
+    def minimise(self, held: Held, size: Floats, others: Floats, penalty: Penalty, steps: int = 30) -> tuple[Floats, Floats]:
         """Majorise-minimise on the model; `others` are the sizes of the atoms outside the system."""
         size = size.copy()
         idle = np.ones(len(size), dtype=bool)
@@ -179,7 +203,7 @@ class _Model:
         size[idle] = others[idle]
         sign = held.sign[self.active]
         for _ in range(steps):
-            root = np.sqrt(inverse_curvature(held, size, rho)[self.active])
+            root = np.sqrt(penalty.inverse(size)[self.active])
             solution = self._solve(root, sign)
             new = row_sizes(solution[:-1])
             change = np.abs(new - size[self.active]).max(initial=0.0)
