@@ -55,7 +55,7 @@ class HierarchicalSolver:
     Parameters
     ----------
     batch : int
-        Newcomers let in per round.
+        Newcomers let in per round; half as many as are held once that is more, so that large models take few rounds.
     max_atoms : int
         Held atoms at which a knot is given up as it stands.
     certified_prune : bool
@@ -128,7 +128,8 @@ class HierarchicalSolver:
         pull = dual.pull()
         floor = allowed_norm(targets, pull, point.value - target)
         scale = float(np.sqrt(2.0 * abs(point.value))) or 1.0
-        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), self.batch, stop, thorough=self.thorough)
+        count = max(self.batch, len(state.held) // 2)
+        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), count, stop, thorough=self.thorough)
         norm = max(limit, priced.bound)
         bound = best_scale(targets, pull, norm)[0]
         looked = state.looked + priced.looked

@@ -101,6 +101,8 @@ class ConjunctionLattice:
 
     def grow(self, held: Held, newcomers: Sequence[Atom]) -> Held:
         """Add atoms whose proper subsets are all held (or among the newcomers)."""
+        if held.atoms != self._held:  # the sources must be those of the set that grows
+            self.hold(held.atoms)
         fresh = sorted((atom for atom in newcomers if atom not in held.index), key=lambda atom: (len(atom), atom))
         index = dict(held.index)
         ancestor, owner = [], []
@@ -129,7 +131,9 @@ class ConjunctionLattice:
         if held.atoms[1:] == tuple(rest):
             return held
         # grow sorts newcomers; a resumed fit needs the very order in which they once joined
-        return self._reordered(held, [(), *rest])
+        held = self._reordered(held, [(), *rest])
+        self._held = held.atoms
+        return held
 
     def _reordered(self, held: Held, atoms: list[Atom]) -> Held:
         move = np.array([held.index[atom] for atom in atoms])
@@ -158,6 +162,12 @@ class ConjunctionLattice:
         return small, move
 
     # ---- minimal atoms outside ------------------------------------------------------------------------
+    def sources(self, held: Held) -> list[Atom]:
+        """The minimal conjunctions outside a held set: every conjunction not held contains one of them."""
+        if held.atoms != self._held:
+            self.hold(held.atoms)
+        return list(self._sources)
+
     def _note(self, held: Held, fresh: Sequence[Atom]) -> None:
         """Keep the list of sources up to date: atoms not held whose proper subsets all are."""
         if () in fresh:
@@ -197,9 +207,7 @@ class ConjunctionLattice:
     # ---- pricing --------------------------------------------------------------------------------------
     def price(self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True) -> Priced:
         """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
-        if held.atoms != self._held:
-            self.hold(held.atoms)
-        sources = list(self._sources)
+        sources = self.sources(held)
         if not sources:
             return Priced((), np.zeros(0), 0.0, 0)
         search = self._search(point, sources, floor)
