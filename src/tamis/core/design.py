@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.kernels.dispatch import Literals, RowValues, conjunction_sums
 from tamis.kernels.reference import pack_rows, unpack_rows
 
 Array = NDArray[Any]
@@ -134,7 +135,7 @@ class Bits:
 
     words: NDArray[np.uint64]
     rows: int
-    _cache: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def pack(cls, truth: Array) -> Bits:
@@ -187,10 +188,27 @@ class Bits:
             result[rows] = part @ weights
         return result
 
-    def score(self, residual: Array, columns: Array | None = None) -> Array:
+    def score(self, residual: Array) -> Array:
         if self.fits():
-            return np.asarray(self.block(columns).T @ residual)
-        return np.asarray(sum(part.T @ residual[rows] for rows, part in self.chunks(columns)))
+            return np.asarray(self.block().T @ residual)
+        values = residual.reshape(self.rows, -1)
+        units, quantum = (values, 1.0) if values.dtype.kind in "iu" else quantised(values)
+        return (self.sums(units) * quantum).reshape(len(self.words), *residual.shape[1:])
+
+    def sums(self, units: Array) -> NDArray[np.int64]:
+        """Exact sums of integers (rows, groups) over the true rows of every column."""
+        least = units.min(axis=0, initial=0).astype(np.int64)
+        values = RowValues(np.ascontiguousarray((units - least).T, dtype=np.int64))
+        whole = np.array([[-1]])
+        support, found = conjunction_sums(self._literals, whole, np.array([0, len(self.words)]), np.arange(len(self.words)), values)
+        return np.asarray(found + support[:, None] * least)
+
+    @property
+    def _literals(self) -> Literals:
+        """The columns as the kernels want them, made once."""
+        if "literals" not in self._cache:
+            self._cache["literals"] = Literals(self.words, self.rows)
+        return self._cache["literals"]
 
     def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
         if self.fits():
@@ -200,3 +218,9 @@ class Bits:
         for rows, part in self.chunks(columns, np.float32):
             total = total + part.T @ (part if weights is None else weights[rows, None].astype(np.float32) * part)
         return np.asarray(total, dtype=np.float64)
+
+
+def quantised(values: Array, bits: int = 31) -> tuple[Array, float]:
+    """Floats as integers times one quantum: to 31 bits of the largest, whatever the number of rows."""
+    quantum = float(np.abs(values).max(initial=0.0)) / (2.0**bits - 1.0) or 1.0
+    return np.rint(values / quantum).astype(np.int64), quantum

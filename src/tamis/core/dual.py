@@ -126,14 +126,28 @@ def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
 
 
 def _golden(value: Callable[[float], float], top: float) -> tuple[float, float]:
-    """Maximise a quasi-concave function on (0, top]; near 1 first, where the optimum of a good dual point lies."""
-    low, high = 0.8 * min(top, 1.0), min(top, 1.25)
-    best = max(((end, value(end)) for end in {low, min(top, 1.0), high}), key=_by_value)
-    best = max(best, _section(value, low, high), key=_by_value)
-    if best[0] <= low * 1.001:
-        best = max(best, _section(value, 0.0, low), key=_by_value)
-    if best[0] >= high * 0.999 and top > high:
-        best = max(best, _section(value, high, top), (top, value(top)), key=_by_value)
+    """Maximise a quasi-concave function on (0, top].
+
+    Close to the optimum of a problem the best scale of its dual point is near 1, so a parabola through three
+    points around 1 comes first; where it does not settle the matter, golden section does.
+    """
+    low, middle, high = 0.94 * min(top, 1.0), min(top, 1.0), min(top, 1.06)
+    points = [(end, value(end)) for end in sorted({low, middle, high})]
+    best = max(points, key=_by_value)
+    if len(points) == 3 and best[0] == middle:
+        (left, at_left), (_, at_middle), (right, at_right) = points
+        rise, fall = (at_middle - at_left) / (middle - left), (at_middle - at_right) / (right - middle)
+        if rise + fall > 0:
+            vertex = middle + 0.5 * (rise * (right - middle) - fall * (middle - left)) / (rise + fall)
+            vertex = min(max(vertex, left), right)
+            return max(best, (vertex, value(vertex)), key=_by_value)
+    if best[0] == high and high == top:
+        return best
+    best = max(best, _section(value, 0.8 * min(top, 1.0), min(top, 1.25)), key=_by_value)
+    if best[0] <= 0.8 * min(top, 1.0) * 1.001:
+        best = max(best, _section(value, 0.0, 0.8 * min(top, 1.0)), key=_by_value)
+    if best[0] >= min(top, 1.25) * 0.999 and top > 1.25:
+        best = max(best, _section(value, min(top, 1.25), top), (top, value(top)), key=_by_value)
     return best
 
 

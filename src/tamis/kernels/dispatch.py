@@ -22,7 +22,8 @@ from tamis.kernels.reference import Leaves, Literals, Net, RowValues
 __all__ = ["Leaves", "Literals", "Net", "RowValues", "conjunction_sums", "kernels_in_use", "leaf_powers"]
 
 COMPILE_SECONDS = 1.5
-SECONDS_PER_CELL = 1.2e-10  # numpy twin: per node, literal, row and group
+SECONDS_PER_CELL = 1.2e-10  # numpy twin, by matrix product: per node, literal, row and group
+SECONDS_PER_PAIR = 4e-9  # numpy twin, pair by pair: per (node, extension) and row
 SMALL = 2**22  # cells below which threads are not worth starting
 _spent = 0.0
 
@@ -35,10 +36,10 @@ def kernels_in_use() -> str:
     return "numba" if "tamis.kernels.fast" in sys.modules or _spent > COMPILE_SECONDS else "numpy"
 
 
-def _twin(cells: float) -> Any:
+def _twin(seconds: float) -> Any:
     """The module to call, after noting what numpy would spend."""
     global _spent
-    _spent += cells * SECONDS_PER_CELL
+    _spent += seconds
     if kernels_in_use() == "numpy":
         return reference
     from tamis.kernels import fast
@@ -49,7 +50,8 @@ def _twin(cells: float) -> Any:
 def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: Any, values: RowValues, threads: int = 1) -> tuple[Any, Any]:
     """Support and value sums of nodes joined with their extensions; see `reference.conjunction_sums`."""
     cells = len(nodes) * literals.words.size * 64.0 * (1 + len(values.values))
-    twin = _twin(min(cells, 64.0 * len(extensions) * literals.words.shape[1] * 4))
+    by_pair = len(extensions) * literals.rows * SECONDS_PER_PAIR
+    twin = _twin(by_pair if len(extensions) * 4 < len(nodes) * len(literals.words) else max(cells * SECONDS_PER_CELL, 0.2 * by_pair))
     if twin is reference or threads <= 1 or cells < SMALL:
         return tuple(twin.conjunction_sums(literals, nodes, starts, extensions, values))  # type: ignore[return-value]
     _ = values.planes, literals.by_word  # built once, before the threads share them
@@ -64,7 +66,7 @@ def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: An
 def leaf_powers(literals: Literals, leaves: Leaves, net: Net, threads: int = 1) -> tuple[Any, Any]:
     """Power sums over the extensions of nodes; see `reference.leaf_powers`."""
     cells = len(leaves.nodes) * literals.words.size * 64.0 * (1 + len(net.shifted.values))
-    twin = _twin(cells)
+    twin = _twin(cells * SECONDS_PER_CELL)
     if twin is reference or threads <= 1 or cells < SMALL:
         return tuple(twin.leaf_powers(literals, leaves, net))  # type: ignore[return-value]
     _ = net.shifted.planes, literals.by_word

@@ -104,7 +104,7 @@ def conjunction_sums(literals: Literals, nodes: Any, starts: Integers, extension
     weights = np.concatenate([np.ones((1, rows)), values.floats])
     masks = conjunction_words(literals.words, nodes)
     # few extensions per node: pair by pair; many: a matrix product with every literal
-    if len(extensions) * 4 < len(nodes) * len(literals.words):
+    if len(extensions) * 4 < len(nodes) * len(literals.words) or rows * len(literals.words) > 2 * TWIN_CELLS:
         step = max(1, TWIN_CELLS // max(rows, 1))
         for first in range(0, len(extensions), step):
             part = slice(first, first + step)
