@@ -155,7 +155,7 @@ def _instability(plan: Plan, path: Path) -> Array:
     task = plan.task
     hashes = row_hashes(plan.table, task.y, int(plan.model.random_state or 0) if isinstance(plan.model.random_state, (int, np.integer)) else 0)
     reduced = replace(plan, schedule=[float(t) for t in path.t], journal=None)
-    samples = []
+    samples: list[list[Knot]] = []
     for weight in halves(hashes, task.codes, task.row_weight, SUBSAMPLES):
         factor = np.divide(task.weight, task.row_weight, out=np.zeros_like(task.weight), where=task.row_weight > 0)
         part = replace(task, weight=factor * weight, row_weight=weight)

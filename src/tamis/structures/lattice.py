@@ -113,7 +113,8 @@ class ConjunctionLattice:
             owner += [mine] * len(below)
         grown = Held(
             (*held.atoms, *fresh), index, held.columns.joined(self.columns(fresh).words),
-            np.concatenate([held.ancestor, np.array(ancestor, dtype=np.intp)]), np.concatenate([held.owner, np.array(owner, dtype=np.intp)]),
+            np.concatenate([held.ancestor, np.array(ancestor, dtype=np.intp)]),
+            np.concatenate([held.owner, np.array(owner, dtype=np.intp)]),
             np.concatenate([held.cost, [self.cost(atom) for atom in fresh]]),
             np.concatenate([held.silent, [len(atom) == 1 and atom[0] in self.silent for atom in fresh]]),
             np.concatenate([held.sign, np.array([self.atom_sign(atom) for atom in fresh], dtype=np.int8)]),
@@ -173,7 +174,7 @@ class ConjunctionLattice:
         if () in fresh:
             self._admit(held, [(k,) for k in range(self.size)])
         single = [atom[0] for atom in held.atoms if len(atom) == 1]
-        candidates = set()
+        candidates: set[Atom] = set()
         for atom in fresh:
             self._sources.pop(atom, None)
             if not 0 < len(atom) < self.max_length:
@@ -184,7 +185,8 @@ class ConjunctionLattice:
                 for k in single:
                     if k not in atom:
                         candidates.add(tuple(sorted((*atom, k))))
-        fits = [t for t in candidates if t not in self._seen and t not in held.index and all(t[:j] + t[j + 1 :] in held.index for j in range(len(t)))]
+        new = (t for t in candidates if t not in self._seen and t not in held.index)
+        fits = [t for t in new if all(t[:j] + t[j + 1 :] in held.index for j in range(len(t)))]
         self._admit(held, sorted(fits, key=lambda atom: (len(atom), atom)))
         self._held = held.atoms
 
@@ -205,7 +207,9 @@ class ConjunctionLattice:
                     self._sources[atom] = support
 
     # ---- pricing --------------------------------------------------------------------------------------
-    def price(self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True) -> Priced:
+    def price(
+        self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True
+    ) -> Priced:  # fmt: skip
         """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
         sources = self.sources(held)
         if not sources:
@@ -249,7 +253,6 @@ class ConjunctionLattice:
         return TailSpace(
             self._packed, self.exponent, shrink, self.max_length, self.sign, RowValues(parts), net, columns, self.min_units, self.threads
         )
-
 
 
 def _by_parent(table: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.kernels.dispatch import Leaves, Literals, Net, RowValues, conjunction_sums, leaf_powers
+from tamis.kernels.reference import NEGLIGIBLE
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -55,13 +56,9 @@ class TailSpace:
         behind = np.zeros_like(weight)
         deepest = int(depth.max(initial=0))
         for level in range(1, min(deepest, EXACT_DEPTH) + 1):
-            terms = weight * (1.0 + behind)
-            sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1] - terms
-            behind = np.where((depth >= level)[:, None], np.maximum(sums, 0.0), behind)
+            behind = np.where((depth >= level)[:, None], _sum_behind(weight * (1.0 + behind)), behind)
         if deepest > EXACT_DEPTH:
-            logs = np.log1p(weight)
-            product = np.expm1(np.maximum(np.cumsum(logs[:, ::-1], axis=1)[:, ::-1] - logs, 0.0))
-            behind = np.where((depth > EXACT_DEPTH)[:, None], product, behind)
+            behind = np.where((depth > EXACT_DEPTH)[:, None], np.expm1(_sum_behind(np.log1p(weight))), behind)
         return behind * (1.0 + 1e-12)
 
     def all_count(self, depth: int) -> float:
@@ -123,11 +120,12 @@ class TailSearch:
         place = np.arange(count)
         self.open = _Open(place, bound, place, np.full(count, -1), support, np.ones(count), left)
         self.open = self.open.take((bound > 0) | np.isnan(bound))
+        self.skipped = np.zeros(count)  # at most what leaves too light to be added weigh together
         self.upper = self.known + self.rest()
 
     def rest(self) -> Floats:
         """Bound on what has not been looked at, per source; summed afresh, so nothing drifts."""
-        return np.bincount(self.open.source, self.open.bound, len(self.sources))
+        return self.skipped + np.bincount(self.open.source, self.open.bound, len(self.sources))
 
     def run(self, enough: int, stop: Callable[[], bool] | None = None, *, thorough: bool = True) -> Floats:
         """Refine until decided; returns the upper ends, which are valid whenever it ends.
@@ -187,6 +185,7 @@ class TailSearch:
         )
         powers, looked = leaf_powers(self.space.literals, leaves, self.space.net, self.space.threads)
         np.add.at(self.known, nodes.source, powers)
+        np.add.at(self.skipped, nodes.source, NEGLIGIBLE * looked)
         self.looked += int(looked.sum())
 
     def _expand(self, nodes: _Open) -> None:
@@ -265,6 +264,13 @@ class TailSearch:
             nodes.source[mine], bound, base + mine, position, support[kept], factor[kept], nodes.left[mine] - 1,
         )  # fmt: skip
         self.open = self.open.joined(children.take(keep))
+
+
+def _sum_behind(terms: Floats) -> Floats:
+    """For each position, the sum of all later ones; nothing is subtracted, so small terms behind large ones stay."""
+    sums = np.zeros_like(terms)
+    sums[:, :-1] = np.cumsum(terms[:, :0:-1], axis=1)[:, ::-1]
+    return sums
 
 
 def padded(paths: Sequence[tuple[int, ...]]) -> Integers:
