@@ -58,6 +58,7 @@ class ConjunctionLattice:
         self.exponent = self.rho / (self.rho - 1.0)
         self._packed = Literals(literals.words, self.rows)
         self._seen: set[Atom] = set()
+        self._longer: dict[Atom, set[int]] = {}  # per held atom, the literals that extend it to a held atom
         self._sources: dict[Atom, int] = {}  # minimal atoms outside the held ones, with their support
         self._held: tuple[Atom, ...] = ()
 
@@ -92,7 +93,7 @@ class ConjunctionLattice:
     # ---- held sets ------------------------------------------------------------------------------------
     def root(self) -> Held:
         """Only the empty conjunction, whose weight the free intercept makes zero."""
-        self._seen, self._sources, self._held = set(), {}, ()
+        self._seen, self._sources, self._longer, self._held = set(), {}, {}, ()
         empty: Atom = ()
         zero = np.zeros(1, dtype=np.intp)
         held = Held((empty,), {empty: 0}, self.columns([empty]), zero, zero, np.ones(1), np.ones(1, dtype=bool), np.zeros(1, dtype=np.int8))
@@ -173,21 +174,18 @@ class ConjunctionLattice:
         """Keep the list of sources up to date: atoms not held whose proper subsets all are."""
         if () in fresh:
             self._admit(held, [(k,) for k in range(self.size)])
-        single = [atom[0] for atom in held.atoms if len(atom) == 1]
-        candidates: set[Atom] = set()
         for atom in fresh:
             self._sources.pop(atom, None)
-            if not 0 < len(atom) < self.max_length:
-                continue
-            if len(atom) == 1:
-                candidates.update(tuple(sorted((atom[0], k))) for k in single if k != atom[0])
-            else:
-                for k in single:
-                    if k not in atom:
-                        candidates.add(tuple(sorted((*atom, k))))
-        new = (t for t in candidates if t not in self._seen and t not in held.index)
-        fits = [t for t in new if all(t[:j] + t[j + 1 :] in held.index for j in range(len(t)))]
-        self._admit(held, sorted(fits, key=lambda atom: (len(atom), atom)))
+            for j, k in enumerate(atom):
+                self._longer.setdefault(atom[:j] + atom[j + 1 :], set()).add(k)
+        candidates: set[Atom] = set()
+        for atom in fresh:
+            if 0 < len(atom) < self.max_length:
+                # k extends the atom to a candidate when it extends every parent to a held atom
+                common = set.intersection(*(self._longer[atom[:j] + atom[j + 1 :]] for j in range(len(atom))))
+                candidates.update(tuple(sorted((*atom, k))) for k in common.difference(atom))
+        new = [t for t in candidates if t not in self._seen and t not in held.index]
+        self._admit(held, sorted(new, key=lambda atom: (len(atom), atom)))
         self._held = held.atoms
 
     def _admit(self, held: Held, atoms: Sequence[Atom]) -> None:
