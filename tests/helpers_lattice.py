@@ -10,11 +10,17 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers_oracle import MARGINS, Atom, Instance
+from helpers_oracle import LOSSES, Atom, Instance, random_instance
 from tamis.core.design import Bits
 from tamis.core.dual import DualPoint
-from tamis.core.loss import LOSSES, Huber, Targets
+from tamis.core.follow import Problem, follow
+from tamis.core.loss import LOSSES as LOSS_CLASSES
+from tamis.core.loss import Huber, Targets
+from tamis.core.path import Knot
+from tamis.solvers.hierarchical import HierarchicalSolver
 from tamis.structures.lattice import ConjunctionLattice
+
+SHAPES = ("full", "capped", "weights", "silent", "signs", "costs", "support", "offset")
 
 
 def lattice_of(instance: Instance, **options: Any) -> ConjunctionLattice:
@@ -32,7 +38,7 @@ def lattice_of(instance: Instance, **options: Any) -> ConjunctionLattice:
 def targets_of(instance: Instance) -> Targets:
     """Its loss and data at C = 1, one target per row."""
     y = np.eye(instance.columns)[instance.y.astype(int)] if instance.loss == "multinomial" else instance.y[:, None]
-    loss = Huber(instance.delta) if instance.loss == "huber" else LOSSES[instance.loss]()
+    loss = Huber(instance.delta) if instance.loss == "huber" else LOSS_CLASSES[instance.loss]()
     return Targets(loss, y.astype(float), instance.s.astype(float), np.asarray(instance.o, dtype=float))
 
 
@@ -68,6 +74,49 @@ def point(units: np.ndarray, quantum: float = 1.0) -> DualPoint:
     return DualPoint(np.asarray(units, dtype=np.int64).reshape(len(units), -1), quantum)
 
 
+def case(loss: str, rho: float, shape: str, p: int = 4, rows: int = 20, seed: int = 0) -> Instance:
+    """A random problem whose lattice and loss are shaped in one of the ways the maths allows."""
+    rng = np.random.default_rng([LOSSES.index(loss), int(10 * rho), SHAPES.index(shape), p, seed])
+    options: dict[str, Any] = {
+        "full": dict,
+        "capped": lambda: {"max_length": 2},
+        "weights": lambda: {"weight": 0.5 * rng.integers(1, 5, rows)},
+        "silent": lambda: {"silent": (0, 2)},
+        "signs": lambda: {"sign": rng.integers(-1, 2, p)},
+        "costs": lambda: {"prices": rng.choice([0.5, 1.2, 2.0, 4.0], p)},
+        "support": lambda: {"row_weight": rng.integers(1, 4, rows).astype(float), "min_support": 7.0},
+        "offset": lambda: {"offset": rng.normal(size=(rows, 3 if loss == "multinomial" else 1)) / 2},
+    }[shape]()
+    return random_instance(rng, loss, p, rows, C=float(rng.choice([0.1, 1.0, 5.0, 50.0])), rho=rho, delta=0.8, **options)
+
+
+def solved(instance: Instance, tolerance: float = 0.01, gain_tolerance: float = 0.1, **options: Any) -> Knot:
+    """The engine's answer to it: one knot at its C."""
+    problem = Problem(lattice_of(instance), targets_of(instance), tolerance, gain_tolerance, "C")
+    return follow(problem, HierarchicalSolver(**options), [instance.C]).knots[0]
+
+
+def weights_of(instance: Instance, knot: Knot) -> np.ndarray:
+    """A knot's weights over the whole lattice."""
+    F = np.zeros((len(instance.lattice), instance.columns))
+    for atom, weight in zip(knot.atoms, knot.coefficients, strict=True):
+        F[instance.lattice.index(atom)] = weight
+    return F
+
+
+def bound_again(instance: Instance, knot: Knot) -> float:
+    """The certificate's bound, from the dual point and the group weights it stands on, by brute force over the whole lattice."""
+    state = knot.state
+    pieces = np.split(state["held"], np.cumsum(state["length"])[:-1])
+    count = int(state["certified_held"])
+    hull = [tuple(int(k) for k in piece) for piece in pieces][:count]
+    eta = np.maximum(state["certified_eta"][:count], 1e-300)
+    units = state["units"].astype(float)
+    assert not units.sum(axis=0).any()
+    z = units * float(state["quantum"])
+    return instance.best_bound(z, instance.norm_bound(hull, eta / eta.sum(), z))
+
+
 @st.composite
 def instances(draw: st.DrawFn, most_literals: int = 6, most_rows: int = 20, signs: bool = True) -> Instance:
     """Any literals (also implied, repeated, empty and full ones), with any of the options that shape a lattice."""
@@ -97,4 +146,17 @@ def held_sets(draw: st.DrawFn, instance: Instance) -> list[Atom]:
     return closure(picks)
 
 
-__all__ = ["MARGINS", "closure", "every_tail", "held_sets", "instances", "lattice_of", "point", "targets_of"]
+__all__ = [
+    "SHAPES",
+    "bound_again",
+    "case",
+    "closure",
+    "every_tail",
+    "held_sets",
+    "instances",
+    "lattice_of",
+    "point",
+    "solved",
+    "targets_of",
+    "weights_of",
+]
