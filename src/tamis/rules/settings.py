@@ -13,7 +13,7 @@ from tamis.core.errors import TamisError
 from tamis.tables.schema import Schema
 
 Array = NDArray[Any]
-WORK_LIMIT = 3e7  # conjunctions a tail may have to list before the search is refused
+WORK_LIMIT = 1e9  # conjunctions a tail may have to list before the search is refused
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Settings:
     @classmethod
     def of(cls, model: Any, **changes: Any) -> Settings:
         """From an estimator's parameters; one sentence about the first that makes no sense."""
-        threads = {None: 1, -1: _cores()}.get(model.n_jobs, model.n_jobs)
+        threads = 1 if model.n_jobs is None else model.n_jobs if model.n_jobs > 0 else _cores() + 1 + model.n_jobs
         names = (name for name in cls.__dataclass_fields__ if name != "threads")
         found = cls(**{name: getattr(model, name) for name in names}, threads=max(1, int(threads)))
         settings = found if not changes else cls(**{**found.__dict__, **changes})
@@ -69,7 +69,7 @@ class Settings:
         # below this expected weight of a whole tail the first bounds usually decide, however long it is
         tail = literals * np.log1p(weight) if length > 8 else np.log1p(sum(_choose(literals, j) * weight**j for j in range(1, length + 1)))
         listed = float(sum(_choose(literals, j) for j in range(1, min(length, 12) + 1)))
-        if tail > 3.0 and listed > WORK_LIMIT:
+        if tail > 1.0 and listed > WORK_LIMIT:
             raise TamisError(
                 f"rho={self.rho:g} with max_length={self.max_length} over {literals} conditions would have to look at more than "
                 f"{WORK_LIMIT:.0e} conjunctions one by one, so nothing was fitted; set max_length=3 or lower, use rho=1.1, or fewer cuts."
@@ -85,7 +85,7 @@ class Settings:
     def signs(self, schema: Schema) -> Array:
         """Per condition 0, or the only sign a rule with it may have under the monotone constraints."""
         sign = np.zeros(len(schema), dtype=np.int8)
-        if not self.monotone:
+        if self.monotone is None or not len(self.monotone):
             return sign
         columns = [column.name for column in schema.columns]
         wanted = self.monotone if isinstance(self.monotone, Mapping) else dict(zip(columns, self.monotone, strict=False))
