@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ FORBIDDEN = {
 TEXT = {".py", ".pyi", ".md", ".toml", ".yaml", ".yml", ".json", ".html", ".css", ".js", ".sh", ".cfg", ".txt", ".j2", ".jinja", ""}
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
