@@ -43,8 +43,10 @@ class FixedShares:
 
     def inverse(self, size: Floats) -> Floats:
         """1 / curvature of the quadratic majoriser."""
+        if not size.any():  # only silent atoms are held
+            return np.zeros(len(size))
         price = self.zeta ** (1.0 - self.rho)
-        floored = np.maximum(size, 1e-12 * size.max(initial=1e-300))
+        floored = np.maximum(size, 1e-12 * size.max())
         norm = float(price @ floored**self.rho) ** (1.0 / self.rho)
         return np.where(self.held.silent, 0.0, (floored / norm) ** (2.0 - self.rho) / price)
 
@@ -66,7 +68,7 @@ def solve_mirror(
             moved = newton_round(held, work, (weights, intercept, score), work.pull(score), FixedShares(held, rho, share))
             if moved is None:
                 break
-            weights, intercept, score = moved
+            weights, intercept, score = moved[:3]
         pull = work.pull(score)
         best, here = certified(held, targets, work, (weights, intercept, score), pull, share, best, rho)
         best = replace(best, rounds=done)

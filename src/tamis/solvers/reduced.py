@@ -23,6 +23,9 @@ from tamis.solvers.norm import first_eta, inverse_curvature, omega, polish, pull
 Floats = NDArray[np.float64]
 
 
+Moved = tuple[Floats, Floats, Floats, float]  # weights, intercepts, scores, and by how much the objective fell
+
+
 class Penalty(Protocol):
     """A squared norm of the weights and the quadratic that majorises it."""
 
@@ -78,18 +81,24 @@ def solve_reduced(
     """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
     weights, intercept = start
     score = held.columns.dot(None, weights) + intercept
-    width, best, stuck = HINGE_START, None, 0
+    width, best, stuck, fall = HINGE_START, None, 0, np.inf
     for done in range(rounds):
         work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width))
         pull = work.pull(score)
-        best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho)
-        best, eta = replace(best, rounds=done), best.eta
-        gap = best.value - best.bound
-        if gap <= slack(best.value) or (stop is not None and stop()):
+        # a round that still lowered the objective by more than the slack cannot have closed the gap: look later
+        value = best.value if best is not None else np.inf
+        if best is None or work is not targets or not fall > slack(value) or done % 4 == 0:
+            fine = max(1e-7, 0.1 * slack(best.value) / abs(best.value)) if best is not None and best.value else 1e-3
+            best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho, fine)
+            best, eta = replace(best, rounds=done), best.eta
+            gap = best.value - best.bound
+            if gap <= slack(best.value):
+                break
+        if stop is not None and stop():
             break
         moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho))
-        stuck = 0 if moved is not None else stuck + 1
-        weights, intercept, score = (weights, intercept, score) if moved is None else moved
+        stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
+        weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
             width, stuck = max(width * HINGE_SHRINK, HINGE_LAST), 0
         if stuck > 2:
@@ -100,7 +109,7 @@ def solve_reduced(
 
 def certified(
     held: Held, targets: Targets, work: Targets, model: tuple[Floats, Floats, Floats], pull: Floats, eta: Floats | None,
-    best: Point | None, rho: float,
+    best: Point | None, rho: float, fine: float = 1e-5,
 ) -> tuple[Point, float]:  # fmt: skip
     """The better of the best point so far and this one, primal and dual sides judged apart; and the gap of the smoothed problem."""
     weights, intercept, score = model
@@ -110,7 +119,7 @@ def certified(
     force = pulls(held, held.columns.score(targets.fold(feasible)))
     guess = first_eta(held, row_sizes(weights), rho)
     eta = guess if eta is None or len(eta) != len(guess) else 0.5 * (eta / eta.sum() + guess)
-    limit, eta = polish(held, force, eta, rho)
+    limit, eta = polish(held, force, eta, rho, slack=fine)
     bound = best_scale(targets, feasible, limit)[0]
     here = value - bound
     if work is not targets:
@@ -120,8 +129,8 @@ def certified(
     return Point(*primal, *dual), here
 
 
-def newton_round(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty) -> tuple[Floats, Floats, Floats] | None:
-    """One model, its minimum, and a search toward it; (weights, intercepts, scores), None when the objective no longer falls."""
+def newton_round(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty) -> Moved | None:
+    """One model, its minimum, and a search toward it; None when the objective no longer falls."""
     weights, intercept, score = at
     size = row_sizes(weights)
     if not size.max(initial=0.0) > 0:
@@ -144,7 +153,7 @@ def _signed(held: Held, weights: Floats) -> Floats:
 
 def _search(
     held: Held, work: Targets, at: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], penalty: Penalty
-) -> tuple[Floats, Floats, Floats] | None:
+) -> Moved | None:
     """Halve the step until the objective falls."""
     weights, intercept, score = at
     slope = held.columns.dot(None, move[0]) + move[1]
@@ -153,7 +162,7 @@ def _search(
     while step > 1e-6:
         new = penalty.value(weights + step * move[0]) + work.value(score + step * slope)
         if new < now - 1e-15 * abs(now):
-            return weights + step * move[0], intercept + step * move[1], score + step * slope
+            return weights + step * move[0], intercept + step * move[1], score + step * slope, now - new
         step *= 0.5 if step > 0.1 else 0.25
     return None
 
@@ -181,6 +190,8 @@ class _Model:
         now = np.concatenate([weights[active], intercept[None]])
         slope = np.concatenate([force[active], pull.sum(axis=0)[None]])
         if columns == 1:
+            if not curvature.any():  # Huber far from all its targets is flat to second order; its largest curvature leads back
+                curvature = work.fold(work.weight[:, None])
             matrix = _bordered_gram(held, active, curvature[:, 0])
             return cls(active, [matrix], [matrix @ now[:, 0] + slope[:, 0]], 1)
         if len(now) * columns > DENSE_CLASSES:
