@@ -72,6 +72,10 @@ def integer_point(targets: Targets, pull: Array, bits: int) -> DualPoint:
 
 def _balance_column(units: Integers) -> None:
     """Take single units off the heavier sign, first rows first, until the sum is exactly zero."""
+    excess = int(units.sum())
+    heavier = np.maximum(units, 0) if excess > 0 else np.minimum(units, 0)
+    if abs(excess) > np.count_nonzero(heavier):  # a few heavy rows against many light ones: first each gives its share
+        units -= (heavier * (excess / int(heavier.sum()))).astype(np.int64)
     while (excess := int(units.sum())) != 0:
         step = 1 if excess > 0 else -1
         rows = np.flatnonzero(units * step > 0)[: abs(excess)]
@@ -129,35 +133,40 @@ def _golden(value: Callable[[float], float], top: float) -> tuple[float, float]:
     """Maximise a quasi-concave function on (0, top].
 
     Close to the optimum of a problem the best scale of its dual point is near 1, so a parabola through three
-    points around 1 comes first; where it does not settle the matter, golden section does.
+    points around 1 comes first; where it does not foresee its own vertex, golden section settles the matter.
     """
-    low, middle, high = 0.94 * min(top, 1.0), min(top, 1.0), min(top, 1.06)
-    points = [(end, value(end)) for end in sorted({low, middle, high})]
+    if not top > 0:
+        return top, value(top)
+    low, high = 0.94 * min(top, 1.0), min(top, 1.06)
+    middle = 1.0 if top > 1.0 else 0.5 * (low + high)
+    points = [(at, value(at)) for at in (low, middle, high)]
     best = max(points, key=_by_value)
-    if len(points) == 3 and best[0] == middle:
-        (left, at_left), (_, at_middle), (right, at_right) = points
-        rise, fall = (at_middle - at_left) / (middle - left), (at_middle - at_right) / (right - middle)
-        if rise + fall > 0:
-            vertex = middle + 0.5 * (rise * (right - middle) - fall * (middle - left)) / (rise + fall)
-            vertex = min(max(vertex, left), right)
-            return max(best, (vertex, value(vertex)), key=_by_value)
-    if best[0] == high and high == top:
+    (_, at_low), (_, at_middle), (_, at_high) = points
+    rise, fall = (at_middle - at_low) / (middle - low), (at_middle - at_high) / (high - middle)
+    vertex = middle + 0.5 * (rise * (high - middle) - fall * (middle - low)) / (rise + fall) if rise + fall > 0 else high
+    if best[0] == high == top and vertex >= high:
         return best
+    if low < vertex < high:
+        found = value(vertex)
+        foreseen = at_low + (vertex - low) * (rise - (rise + fall) * (vertex - middle) / (high - low))
+        best = max(best, (vertex, found), key=_by_value)
+        if abs(found - foreseen) <= 0.01 * (found - min(at_low, at_high)):
+            return best
     best = max(best, _section(value, 0.8 * min(top, 1.0), min(top, 1.25)), key=_by_value)
     if best[0] <= 0.8 * min(top, 1.0) * 1.001:
         best = max(best, _section(value, 0.0, 0.8 * min(top, 1.0)), key=_by_value)
     if best[0] >= min(top, 1.25) * 0.999 and top > 1.25:
-        best = max(best, _section(value, min(top, 1.25), top), (top, value(top)), key=_by_value)
+        best = max(best, _section(value, min(top, 1.25), top), key=_by_value)
     return best
 
 
 def _section(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Golden section; the best point it saw."""
+    """Golden section; the best point it saw, the upper end (where a domain may end) among them."""
     ratio = (5.0**0.5 - 1.0) / 2.0
     inner_low, inner_high = high - ratio * (high - low), low + ratio * (high - low)
     at_low, at_high = value(inner_low), value(inner_high)
-    best = max((inner_low, at_low), (inner_high, at_high), key=_by_value)
-    while high - low > 3e-4 * max(high, 1e-12):  # concave: the value is right to the square of this
+    best = max((inner_low, at_low), (inner_high, at_high), (high, value(high)), key=_by_value)
+    while high - low > 3e-3 * max(high, 1e-12):  # concave: the value is right to the square of this
         if at_low < at_high:
             low, inner_low, at_low = inner_low, inner_high, at_high
             inner_high = low + ratio * (high - low)
@@ -198,9 +207,9 @@ def _flat_level(targets: Targets) -> float:
         return -float(targets.pull(rows + level).sum())
 
     low, high, width = -1.0, 1.0, 1.0
-    while slope(low) > 0 and width < 1e12:
+    while slope(low) > 0 and width < 1e300:
         width, low = 2 * width, low - width
-    while slope(high) < 0 and width < 1e12:
+    while slope(high) < 0 and width < 1e300:
         width, high = 2 * width, high + width
     if slope(low) * slope(high) >= 0:
         return low if abs(slope(low)) < abs(slope(high)) else high

@@ -151,7 +151,7 @@ class HierarchicalSolver:
         for bits in BITS:
             dual = integer_point(targets, point.pull, bits)
             force = pulls(state.held, state.held.columns.score(targets.fold(dual.units)) * dual.quantum)
-            limit, eta = polish(state.held, force, point.eta, rho)
+            limit, eta = polish(state.held, force, point.eta, rho, slack=max(1e-7, 0.05 * target / abs(point.value)))
             if len(state.held) == 1 or best_scale(targets, dual.pull(), limit)[0] >= point.bound - 0.05 * target:
                 break
         return dual, limit, eta
