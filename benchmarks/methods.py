@@ -39,11 +39,11 @@ class Method:
     peer: bool = True
 
 
-def tuned(model: Any, grid: dict[str, list[Any]], X: Any, y: Array) -> Any:
-    """The model refitted with the grid's best values: 3-fold, macro-F1, the first of equals."""
+def tuned(model: Any, grid: dict[str, list[Any]], X: Any, y: Array, folds: Any = 3) -> Any:
+    """The model refitted with the grid's best values: 3 stratified folds, macro-F1, the first of equals."""
     from sklearn.model_selection import GridSearchCV
 
-    return GridSearchCV(model, grid, scoring="f1_macro", cv=3, n_jobs=1, error_score="raise").fit(X, y)
+    return GridSearchCV(model, grid, scoring="f1_macro", cv=folds, n_jobs=1, error_score="raise").fit(X, y)
 
 
 def mean(values: Any) -> float:
@@ -84,11 +84,11 @@ def tamis_size(model: Any) -> tuple[float, float, dict[str, Any]]:
     return len(shown), mean(len(rule.conditions) for rule in shown), notes
 
 
-def fit_tamis(train: Frame, y: Array, state: int, C: float | None = None, **options: Any) -> Fitted:
+def fit_tamis(train: Frame, y: Array, state: int, C: float | None = None, folds: Any = 3, **options: Any) -> Fitted:
     """C from the protocol's grid, or the one given."""
     del state
     if C is None:
-        search = tuned(tamis_model(C=1.0, **options), {"C": GRID}, train, y)
+        search = tuned(tamis_model(C=1.0, **options), {"C": GRID}, train, y, folds)
         model, notes = search.best_estimator_, {"chosen": search.best_params_["C"]}
     else:
         model, notes = tamis_model(C=C, **options).fit(train, y), {}
@@ -139,13 +139,13 @@ class PaperLiterals:
         return out
 
 
-def fit_l1(train: Frame, y: Array, state: int, cuts: list[float] | None = None, grid: list[float] | None = None) -> Fitted:
+def fit_l1(train: Frame, y: Array, state: int, cuts: list[float] | None = None, grid: list[float] | None = None, folds: Any = 3) -> Fitted:
     """L1 logistic regression on the same single conditions."""
     from sklearn.linear_model import LogisticRegression
 
     literals = PaperLiterals(cuts).fit(train)
     model = LogisticRegression(l1_ratio=1.0, solver="liblinear", random_state=state, max_iter=2000)
-    search = tuned(model, {"C": grid or GRID}, literals.truth(train).astype(float), y)
+    search = tuned(model, {"C": grid or GRID}, literals.truth(train).astype(float), y, folds)
     weight = np.abs(search.best_estimator_.coef_[0])
     rules = float((weight > 0.01 * weight.max()).sum()) if weight.any() else 0.0
 

@@ -69,14 +69,13 @@ def estimator(task: str, request: Request) -> Any:
     from tamis.rules.classifier import RuleClassifier
     from tamis.rules.regressor import RuleRegressor
 
-    kind = RuleClassifier if task == "classify" else RuleRegressor
+    kind: Any = RuleClassifier if task == "classify" else RuleRegressor
     known = kind().get_params()
     for name in request.parameters:
         if name not in known:
             verb = "classification" if task == "classify" else "regression"
             raise TamisError(f"--{name.replace('_', '-')} means nothing in {verb}, so nothing was fitted; leave it out, or check --task.")
-    journal = {} if request.journal is None else {"journal": request.journal}
-    return kind(**request.parameters, random_state=request.seed, **journal)
+    return kind(**request.parameters, random_state=request.seed, journal=request.journal)
 
 
 def fit(model: Any, examples: Examples, command: Mapping[str, Any]) -> None:

@@ -92,7 +92,9 @@ def choose(path: Path, by: str | float = "cv", *, max_pieces: int | None = None)
         "stability": _stable, "last": lambda path: len(path) - 1,
     }  # fmt: skip
     if by not in ways:
-        raise TamisError(f"choose={by!r} is not known, so no knot can be chosen; use one of {', '.join(map(repr, ways))}, or a value of {path.knob}.")
+        raise TamisError(
+            f"choose={by!r} is not known, so no knot can be chosen; use one of {', '.join(map(repr, ways))}, or a value of {path.knob}."
+        )
     chosen = ways[by](path)
     if max_pieces is not None:
         few = [i for i in range(chosen + 1) if len(path.knots[i].atoms) <= max_pieces]
@@ -102,7 +104,9 @@ def choose(path: Path, by: str | float = "cv", *, max_pieces: int | None = None)
 
 def _validated(path: Path) -> Any:
     if "mean" not in path.scores or not len(path.scores["mean"]):
-        raise TamisError("This path was not cross-validated, so choose='cv' has nothing to go by; fit with choose='cv', or use 'ebic' or a value.")
+        raise TamisError(
+            "This path was not cross-validated, so choose='cv' has nothing to go by; fit with choose='cv', or use 'ebic' or a value."
+        )
     return path.scores
 
 
@@ -116,7 +120,10 @@ def _least(path: Path, criterion: str) -> int:
     """Least information criterion; needs the loss to be minus a log-likelihood, and the size of the space searched."""
     facts = path.provenance
     if not facts.get("likelihood"):
-        raise TamisError(f"choose={criterion!r} needs a likelihood and loss {facts.get('loss')!r} has none; use loss='logistic', 'squared' or 'poisson', or choose='cv'.")
+        raise TamisError(
+            f"choose={criterion!r} needs a likelihood and loss {facts.get('loss')!r} has none; "
+            "use loss='logistic', 'squared' or 'poisson', or choose='cv'."
+        )
     return int(np.argmin([information(path, i, criterion) for i in range(len(path))]))
 
 
@@ -127,7 +134,7 @@ def information(path: Path, position: int, criterion: str, gamma: float = 0.5) -
     loss = float(knot.measures["loss"])
     minus_two = rows * math.log(max(2.0 * loss / rows, 1e-300)) if facts["likelihood"] == "normal" else 2.0 * loss
     price = {"aic": 2.0, "bic": math.log(rows), "ebic": math.log(rows) + 2.0 * gamma * float(facts["log_candidates"])}[criterion]
-    return minus_two + price * pieces
+    return float(minus_two + price * pieces)
 
 
 def _stable(path: Path) -> int:

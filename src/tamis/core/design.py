@@ -149,7 +149,7 @@ class Bits:
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """True rows per column."""
-        return np.bitwise_count(self.words).sum(axis=1, dtype=np.int64)
+        return np.asarray(np.bitwise_count(self.words).sum(axis=1, dtype=np.int64))
 
     def truth(self, columns: Array | None = None) -> NDArray[np.bool_]:
         """Boolean matrix (rows, columns)."""
@@ -168,7 +168,7 @@ class Bits:
             return np.ascontiguousarray(self.truth(columns)).astype(np.float64)
         if "dense" not in self._cache:
             self._cache["dense"] = np.asfortranarray(self.truth().astype(np.float64))
-        dense = self._cache["dense"]
+        dense: Array = self._cache["dense"]
         return dense if columns is None else dense[:, columns]
 
     def chunks(self, columns: Array | None, dtype: Any = np.float64) -> Iterator[tuple[slice, Array]]:
@@ -208,7 +208,8 @@ class Bits:
         """The columns as the kernels want them, made once."""
         if "literals" not in self._cache:
             self._cache["literals"] = Literals(self.words, self.rows)
-        return self._cache["literals"]
+        literals: Literals = self._cache["literals"]
+        return literals
 
     def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
         if self.fits():

@@ -28,7 +28,7 @@ class DualPoint:
 
     def pull(self) -> Array:
         """The point as floats."""
-        return self.units * self.quantum
+        return np.asarray(self.units * self.quantum, dtype=np.float64)
 
     def folded(self, targets: Targets) -> DualPoint:
         """Per design row, as pricing sees it."""
@@ -53,7 +53,7 @@ def _balanced_shares(targets: Targets, pull: Array) -> Array:
     short = np.maximum(want - have, 0.0)
     moved = (share * (1.0 - keep)).sum(axis=1, keepdims=True)
     share = share * keep + moved * short / max(short.sum(), 1e-300)
-    return weight * (targets.y - share)
+    return np.asarray(weight * (targets.y - share))
 
 
 def integer_point(targets: Targets, pull: Array, bits: int) -> DualPoint:
@@ -121,6 +121,7 @@ def best_scale(targets: Targets, pull: Array, norm: float) -> tuple[float, float
 
 def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
     """The largest dual norm that would still certify `target`: max over t of sqrt(2 (dual(t z) - target)) / t; NaN-safe, 0 if none."""
+
     def allowed(t: float) -> float:
         room = 2.0 * (targets.dual(t * pull) - target)
         return float(np.sqrt(room)) / t if t > 0 and room > 0 else -1.0 + min(room, 0.0)
@@ -224,7 +225,9 @@ def _newton_levels(targets: Targets, columns: int) -> Array:
     value = targets.value(np.broadcast_to(level, (rows, columns)))
     for _ in range(100):
         score = np.broadcast_to(level, (rows, columns))
-        step = np.linalg.lstsq(targets.curvature(score).sum(axis=0) + 1e-12 * np.eye(columns), targets.pull(score).sum(axis=0), rcond=None)[0]
+        step = np.linalg.lstsq(targets.curvature(score).sum(axis=0) + 1e-12 * np.eye(columns), targets.pull(score).sum(axis=0), rcond=None)[
+            0
+        ]
         size = 1.0
         while (new := targets.value(np.broadcast_to(level + size * step, (rows, columns)))) > value and size > 1e-9:
             size *= 0.5

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from tamis.core.certificate import Certificate
 from tamis.core.errors import TamisError
@@ -59,20 +59,39 @@ class Solver(Protocol):
 
     needs: tuple[type, ...]
 
-    def init(self, problem: Problem) -> Any: ...
-    def step(self, problem: Problem, t: float, state: Any, stop: Callable[[], bool]) -> Any: ...
-    def certify(self, problem: Problem, t: float, state: Any, stop: Callable[[], bool]) -> tuple[Verdict, Any]: ...
-    def grow(self, problem: Problem, state: Any, newcomers: Sequence[Any]) -> Any: ...
-    def knot(self, problem: Problem, t: float, state: Any, certificate: Certificate) -> Knot: ...
-    def restore(self, problem: Problem, knot: Knot) -> Any: ...
-    def full(self, state: Any) -> bool: ...
+    def init(self, problem: Problem) -> Any:
+        """The state before anything is held."""
+
+    def step(self, problem: Problem, t: float, state: Any, stop: Callable[[], bool]) -> Any:
+        """Solve on the held atoms."""
+
+    def certify(self, problem: Problem, t: float, state: Any, stop: Callable[[], bool]) -> tuple[Verdict, Any]:
+        """Price all other atoms; the verdict must be true whatever the state is."""
+
+    def grow(self, problem: Problem, state: Any, newcomers: Sequence[Any]) -> Any:
+        """Hold the newcomers, too."""
+
+    def knot(self, problem: Problem, t: float, state: Any, certificate: Certificate) -> Knot:
+        """The model as it will be shown."""
+        ...
+
+    def restore(self, problem: Problem, knot: Knot) -> Any:
+        """The state in which the knot was left, from what it stores."""
+
+    def full(self, state: Any) -> bool:
+        """Whether no more atoms may be held."""
+        ...
 
 
 class JournalSection(Protocol):
     """One run's part of a journal: its knots so far, and a place for the next."""
 
-    def knots(self) -> list[Knot]: ...
-    def append(self, knot: Knot) -> None: ...
+    def knots(self) -> list[Knot]:
+        """What an earlier run left."""
+        ...
+
+    def append(self, knot: Knot) -> None:
+        """On disk when this returns."""
 
 
 class Run(Protocol):
@@ -81,9 +100,15 @@ class Run(Protocol):
     status: str
 
     @property
-    def problem(self) -> Problem: ...
+    def problem(self) -> Problem:
+        """What is followed."""
+        ...
+
     @property
-    def watch(self) -> Watch: ...
+    def watch(self) -> Watch:
+        """Why it may stop early."""
+        ...
+
     def __iter__(self) -> Iterator[Knot]: ...
 
 
@@ -100,7 +125,7 @@ class Watch:
         self._depth = 0
         self._before: Any = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self._before = signal.getsignal(signal.SIGINT)
@@ -113,7 +138,7 @@ class Watch:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
 
-    def _notice(self, number: int, frame: Any) -> None:
+    def _notice(self, *_: object) -> None:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
@@ -124,7 +149,7 @@ class Watch:
         return time.monotonic() - self.started
 
     def reason(self) -> str | None:
-        """ "interrupted", "budget", or None to go on."""
+        """Why to stop: "interrupted" or "budget"; None to go on."""
         if self.interrupted:
             return "interrupted"
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -162,7 +187,10 @@ class Walk:
         missing = [need.__name__ for need in self.solver.needs if not isinstance(self.problem.structure, need)]
         if missing:
             name, structure = type(self.solver).__name__, type(self.problem.structure).__name__
-            raise TamisError(f"{name} needs a structure that offers {', '.join(missing)} and {structure} does not, so nothing was fitted; choose another solver.")
+            raise TamisError(
+                f"{name} needs a structure that offers {', '.join(missing)} and {structure} does not, so nothing was fitted; "
+                "choose another solver."
+            )
 
     def __iter__(self) -> Iterator[Knot]:
         """Run to the end of the schedule, or to the first reason to stop."""

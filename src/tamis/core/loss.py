@@ -130,11 +130,11 @@ class Logistic:
         return _total(s, np.logaddexp(0.0, -y * eta))
 
     def gradient(self, eta: Array, y: Array, s: Array) -> Array:
-        return -s[:, None] * y * expit(-y * eta)
+        return np.asarray(-s[:, None] * y * expit(-y * eta))
 
     def curvature(self, eta: Array, y: Array, s: Array) -> Array:
         share = expit(eta)
-        return s[:, None] * np.maximum(share * (1.0 - share), 1e-12)
+        return np.asarray(s[:, None] * np.maximum(share * (1.0 - share), 1e-12))
 
     def conjugate(self, u: Array, y: Array, s: Array) -> float:
         share = -u * y / s[:, None]
@@ -249,7 +249,7 @@ class Multinomial:
     def shares(self, eta: Array) -> Array:
         """Class probabilities."""
         raised = np.exp(eta - eta.max(axis=1, keepdims=True))
-        return raised / raised.sum(axis=1, keepdims=True)
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
     def gradient(self, eta: Array, y: Array, s: Array) -> Array:
         return s[:, None] * (self.shares(eta) - y)
@@ -307,7 +307,7 @@ class Targets:
     @property
     def columns(self) -> int:
         """Score columns."""
-        return self.y.shape[1]
+        return int(self.y.shape[1])
 
     @cached_property
     def owner(self) -> NDArray[np.intp]:
@@ -326,11 +326,11 @@ class Targets:
 
     def value(self, score: Array) -> float:
         """Weighted loss at scores per design row."""
-        return self.loss.value(self.spread(score), self.y, self.weight) + self.constant
+        return float(self.loss.value(self.spread(score), self.y, self.weight)) + self.constant
 
     def pull(self, score: Array) -> Array:
         """The dual point at these scores, per target: minus the gradient."""
-        return -self.loss.gradient(self.spread(score), self.y, self.weight)
+        return -np.asarray(self.loss.gradient(self.spread(score), self.y, self.weight))
 
     def curvature(self, score: Array) -> Array:
         """Second derivative per design row."""
@@ -338,11 +338,11 @@ class Targets:
 
     def dual(self, pull: Array) -> float:
         """What the dual point is worth before the norm is paid: minus the conjugate, minus the offsets' share."""
-        return -self.loss.conjugate(-pull, self.y, self.weight) - float((pull * self.offset).sum()) + self.constant
+        return -float(self.loss.conjugate(-pull, self.y, self.weight)) - float((pull * self.offset).sum()) + self.constant
 
     def reach(self, pull: Array) -> float:
         """How far the dual point can be stretched and stay in the domain."""
-        return self.loss.reach(-pull, self.y, self.weight)
+        return float(self.loss.reach(-pull, self.y, self.weight))
 
     def at(self, factor: float) -> Targets:
         """The same data with weights multiplied."""

@@ -25,21 +25,20 @@ COMPILE_SECONDS = 1.5
 SECONDS_PER_CELL = 1.2e-10  # numpy twin, by matrix product: per node, literal, row and group
 SECONDS_PER_PAIR = 4e-9  # numpy twin, pair by pair: per (node, extension) and row
 SMALL = 2**22  # cells below which threads are not worth starting
-_spent = 0.0
+_spent = [0.0]  # seconds of numpy work so far in this process
 
 
 def kernels_in_use() -> str:
-    """ "numpy" or "numba": what the next call will run."""
+    """What the next call will run: "numpy" or "numba"."""
     forced = os.environ.get("TAMIS_KERNELS", "")
     if forced in ("numpy", "numba"):
         return forced
-    return "numba" if "tamis.kernels.fast" in sys.modules or _spent > COMPILE_SECONDS else "numpy"
+    return "numba" if "tamis.kernels.fast" in sys.modules or _spent[0] > COMPILE_SECONDS else "numpy"
 
 
 def _twin(seconds: float) -> Any:
     """The module to call, after noting what numpy would spend."""
-    global _spent
-    _spent += seconds
+    _spent.append(_spent.pop() + seconds)
     if kernels_in_use() == "numpy":
         return reference
     from tamis.kernels import fast
@@ -53,7 +52,7 @@ def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: An
     by_pair = len(extensions) * literals.rows * SECONDS_PER_PAIR
     twin = _twin(by_pair if len(extensions) * 4 < len(nodes) * len(literals.words) else max(cells * SECONDS_PER_CELL, 0.2 * by_pair))
     if twin is reference or threads <= 1 or cells < SMALL:
-        return tuple(twin.conjunction_sums(literals, nodes, starts, extensions, values))  # type: ignore[return-value]
+        return tuple(twin.conjunction_sums(literals, nodes, starts, extensions, values))
     _ = values.planes, literals.by_word  # built once, before the threads share them
 
     def part(first: int, last: int) -> Any:
@@ -68,7 +67,7 @@ def leaf_powers(literals: Literals, leaves: Leaves, net: Net, threads: int = 1) 
     cells = len(leaves.nodes) * literals.words.size * 64.0 * (1 + len(net.shifted.values))
     twin = _twin(cells * SECONDS_PER_CELL)
     if twin is reference or threads <= 1 or cells < SMALL:
-        return tuple(twin.leaf_powers(literals, leaves, net))  # type: ignore[return-value]
+        return tuple(twin.leaf_powers(literals, leaves, net))
     _ = net.shifted.planes, literals.by_word
 
     def part(first: int, last: int) -> Any:

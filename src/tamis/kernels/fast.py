@@ -26,14 +26,16 @@ def _compiled(function: Callable[..., Any]) -> Any:
         return numba.njit(nogil=True, boundscheck=False)(function)
 
 
-@intrinsic
-def _popcount(typing_context: Any, word: Any) -> Any:
+def _count_bits(typing_context: Any, word: Any) -> Any:
     """The processor's own count of set bits, which LLVM also vectorises."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), codegen
+
+
+_popcount: Any = intrinsic(_count_bits)
 
 
 @_compiled

@@ -67,8 +67,7 @@ class RowValues:
         words, group, shift = [], [], []
         for g, row in enumerate(self.values):
             for first in range(0, int(row.max(initial=0)).bit_length(), 4):
-                for bit in range(first, first + 4):
-                    words.append(pack_rows(((row >> bit) & 1).astype(bool)[None])[0])
+                words += [pack_rows(((row >> bit) & 1).astype(bool)[None])[0] for bit in range(first, first + 4)]
                 group.append(g)
                 shift.append(first)
         stacked = np.stack(words) if words else np.zeros((0, width), dtype=np.uint64)
@@ -91,7 +90,9 @@ def conjunction_words(literals: Words, nodes: Any) -> Words:
     return full
 
 
-def conjunction_sums(literals: Literals, nodes: Any, starts: Integers, extensions: Integers, values: RowValues) -> tuple[Integers, Integers]:
+def conjunction_sums(
+    literals: Literals, nodes: Any, starts: Integers, extensions: Integers, values: RowValues
+) -> tuple[Integers, Integers]:
     """For each node and each of its extension literals: rows covered by both, and the sums of `values` over them.
 
     nodes: (nodes, depth) literal positions padded with -1; extensions[starts[i]:starts[i+1]] belong to node i.

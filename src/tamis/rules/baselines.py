@@ -31,9 +31,7 @@ def _single(plan: Plan, fitted: Fitted, scoring: str | None) -> Fitted:
     if plan.settings.max_length == 1:
         return fitted
     alone = plan.single()
-    folds = [
-        Held([_shortened(alone, held, k) for k in range(len(held.built))], held.scorer, held.task, held.rows) for held in fitted.folds
-    ]
+    folds = [Held([_shortened(alone, held, k) for k in range(len(held.built))], held.scorer, held.task, held.rows) for held in fitted.folds]
     built = [_again(alone, part) for part in fitted.built]
     by: Any = plan.model.choose if plan.model.C is None and plan.model.choose in ("cv", "cv-best", "ebic", "bic", "aic") else "last"
     return fit_path(alone, built, by, folds, scoring=scoring)

@@ -54,7 +54,12 @@ class Built:
         relative = None if settings.prune in ("certified", None) or not prune else float(settings.prune)
         reducer = solve_mirror if settings.solver == "mirror" else solve_reduced
         return HierarchicalSolver(
-            max_atoms=settings.max_nodes, certified_prune=certified, relative_prune=relative, reducer=reducer, keep_state=keep_state, thorough=keep_state
+            max_atoms=settings.max_nodes,
+            certified_prune=certified,
+            relative_prune=relative,
+            reducer=reducer,
+            keep_state=keep_state,
+            thorough=keep_state,
         )
 
 
@@ -69,7 +74,10 @@ def build(schema: Schema, table: Table, task: Task, settings: Settings, toleranc
 def _problem(schema: Schema, rows: Rows, settings: Settings, tolerance: float | None) -> Built:
     sign = settings.signs(schema)
     if sign.any() and rows.targets.columns > 1:
-        raise TamisError("monotone constraints need a single score and this model has one per class, so nothing was fitted; use multi_class='ovr' or two classes.")
+        raise TamisError(
+            "monotone constraints need a single score and this model has one per class, so nothing was fitted; "
+            "use multi_class='ovr' or two classes."
+        )
     support = rows.literals.counts if settings.min_support == 1 else np.asarray(rows.literals.score(rows.row_units))
     lattice = ConjunctionLattice(
         rows.literals, rho=settings.rho, growth=settings.growth * schema.costs, max_length=settings.max_length, names=schema.texts,

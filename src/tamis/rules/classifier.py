@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from tamis.core.errors import TamisError
 from tamis.rules.base import RuleModel
-from tamis.rules.inputs import checked_table, checked_target, checked_weight, target_name
-from tamis.rules.task import classification, probabilities
+from tamis.rules.inputs import checked_labels, checked_table, checked_weight, target_name
+from tamis.rules.parameters import check_parameters
+from tamis.rules.task import MARGINS, classification, probabilities
 
 Array = NDArray[Any]
 
@@ -116,10 +118,14 @@ class RuleClassifier(ClassifierMixin, RuleModel):  # type: ignore[misc]
     """
 
     def __init__(
-        self, rho=1.1, C=None, growth=2.0, max_length=3, min_support=1, loss="logistic", lattice="conjunction", cuts="quantile",
-        n_cuts=8, tolerance=0.01, choose="cv", *, gain_tolerance=0.1, class_weight=None, multi_class="grouped", complements="one",
-        monotone=None, costs=None, propositions=None, max_literals=2000, max_rules=None, prune="certified", refit=False, solver="mm",
-        max_nodes=3000, n_path=20, cv=5, scoring=None, time_limit=None, journal=None, n_jobs=None, random_state=None, verbose=0,
+        self, rho: float = 1.1, C: float | None = None, growth: float = 2.0, max_length: int | None = 3, min_support: float = 1,
+        loss: str = "logistic", lattice: str = "conjunction", cuts: Any = "quantile", n_cuts: int = 8, tolerance: float = 0.01,
+        choose: str | float = "cv", *, gain_tolerance: float = 0.1, class_weight: Any = None, multi_class: str = "grouped",
+        complements: str = "one", monotone: Any = None, costs: Mapping[str, float] | None = None,
+        propositions: Mapping[str, Any] | None = None, max_literals: int = 2000, max_rules: int | None = None,
+        prune: str | float | None = "certified", refit: bool = False, solver: str = "mm", max_nodes: int = 3000, n_path: int = 20,
+        cv: Any = 5, scoring: str | None = None, time_limit: float | None = None, journal: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None, random_state: Any = None, verbose: int | bool = 0,
     ) -> None:  # fmt: skip
         self.rho, self.C, self.growth, self.max_length, self.min_support = rho, C, growth, max_length, min_support
         self.loss, self.lattice, self.cuts, self.n_cuts, self.tolerance, self.choose = loss, lattice, cuts, n_cuts, tolerance, choose
@@ -144,19 +150,23 @@ class RuleClassifier(ClassifierMixin, RuleModel):  # type: ignore[misc]
         -------
         self
         """
+        check_parameters(self, tuple(MARGINS))
         table = checked_table(self, X, reset=True)
-        labels = checked_target(y, table.n_rows)
-        check_classification_targets(labels)
+        labels = checked_labels(y, table.n_rows)
         weight = checked_weight(sample_weight, table.n_rows)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        classes, codes = np.unique(labels, return_inverse=True)
         present = np.unique(codes[weight > 0])
         if len(present) < 2:
-            raise TamisError(f"Classifier can't train when only one class is present: y is always {self.classes_[present[0]]!r}; give rows of another class.")
-        if len(present) < len(self.classes_):
-            self.classes_, codes = self.classes_[present], np.searchsorted(present, codes).clip(0, len(present) - 1)
+            only = classes[present].tolist()[0]
+            where = "y is always" if len(classes) == 1 else "in the rows with positive sample_weight y is always"
+            raise TamisError(
+                f"Classifier can't train when only one class is present: {where} {only!r}, so nothing was fitted; "
+                "give rows of another class."
+            )
+        self.classes_, codes = classes[present], np.searchsorted(present, codes).clip(0, len(present) - 1)
         self._target_name = target_name(y)
         task = classification(self.loss, codes, self.classes_, weight, self.class_weight, self.multi_class)
-        return self._fit(table, task, (X, labels, weight))
+        return self._fit(table, task, (self.classes_[codes], weight))
 
     def decision_function(self, X: Any) -> Array:
         """Scores: one per row for two classes (positive means the second), else one column per class.
@@ -187,7 +197,7 @@ class RuleClassifier(ClassifierMixin, RuleModel):  # type: ignore[misc]
         best = (score[:, 0] > 0).astype(int) if score.shape[1] == 1 else score.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, (rows, classes).
 

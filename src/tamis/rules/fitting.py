@@ -28,13 +28,14 @@ LIKELIHOODS = {"logistic": "binomial", "multinomial": "multinomial", "squared": 
 
 @dataclass(frozen=True)
 class Held:
-    """One fold: what was learned on, what is validated on, and out-of-fold scores per knot if kept."""
+    """One fold: what was learned on, what is validated on, its knots so far, and out-of-fold scores per knot if kept."""
 
     built: Sequence[Built]
     scorer: Scorer
     task: Task
     rows: Array
     kept: list[Array] = field(default_factory=list)
+    knots: list[Knot] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A path with the position chosen on it."""
+    """A path with the position chosen on it, and by what it could be chosen."""
 
     path: Path
     chosen: int
     built: Sequence[Built]
     folds: Sequence[Held] = ()
+    by: Any = "last"
 
     @property
     def knot(self) -> Knot:
@@ -113,6 +115,7 @@ def racing(plan: Plan, folds: Sequence[Held], scoring: str | None, keep_scores: 
 
     def judge(held: Held) -> Callable[[Knot], float]:
         def error(knot: Knot) -> float:
+            held.knots.append(knot)
             score = held.scorer.scores(knot)
             if keep_scores:
                 held.kept.append(score)
@@ -126,7 +129,16 @@ def racing(plan: Plan, folds: Sequence[Held], scoring: str | None, keep_scores: 
     ]
 
 
-def fit_path(plan: Plan, built: Sequence[Built], by: Any, folds: Sequence[Held], *, scoring: str | None = None, keep_scores: bool = False, max_rules: int | None = None) -> Fitted:
+def fit_path(
+    plan: Plan,
+    built: Sequence[Built],
+    by: Any,
+    folds: Sequence[Held],
+    *,
+    scoring: str | None = None,
+    keep_scores: bool = False,
+    max_rules: int | None = None,
+) -> Fitted:
     """Follow the path with its folds and choose a knot."""
     main: Any = plan.run(built, "path" if plan.settings.max_length != 1 else "single", final=True)
     name = "fold" if plan.settings.max_length != 1 else "single-fold"
@@ -138,22 +150,25 @@ def fit_path(plan: Plan, built: Sequence[Built], by: Any, folds: Sequence[Held],
     )  # fmt: skip
     if by == "stability" and len(path) > 1:
         path = replace(path, scores={**path.scores, "instability": _instability(plan, path)})
-    return Fitted(path, _position(path, by, max_rules), built, folds)
+    by = _possible(path, by)
+    return Fitted(path, choose(path, by, max_pieces=max_rules), built, folds, by)
 
 
-def _position(path: Path, by: Any, max_rules: int | None) -> int:
-    """The choice asked for; the last knot where a run was cut off before it could be judged."""
+def _possible(path: Path, by: Any) -> Any:
+    """The choice asked for; without validated knots a criterion, or the last knot where a run was cut off."""
     if len(path) <= 1:
-        return 0
-    if by == "cv" and not len(path.scores.get("mean", ())):
-        by = "ebic" if path.provenance.get("likelihood") and path.status not in ("interrupted", "budget") else "last"
-    return choose(path, by, max_pieces=max_rules)
+        return "last"
+    if by in ("cv", "cv-best") and not len(path.scores.get("mean", ())):
+        return "ebic" if path.provenance.get("likelihood") and path.status not in ("interrupted", "budget") else "last"
+    return by
 
 
 def _instability(plan: Plan, path: Path) -> Array:
     """How much the rules of each knot change over subsamples of half the rows, with the literals of the full table."""
     task = plan.task
-    hashes = row_hashes(plan.table, task.y, int(plan.model.random_state or 0) if isinstance(plan.model.random_state, (int, np.integer)) else 0)
+    hashes = row_hashes(
+        plan.table, task.y, int(plan.model.random_state or 0) if isinstance(plan.model.random_state, (int, np.integer)) else 0
+    )
     reduced = replace(plan, schedule=[float(t) for t in path.t], journal=None)
     samples: list[list[Knot]] = []
     for weight in halves(hashes, task.codes, task.row_weight, SUBSAMPLES):

@@ -24,7 +24,9 @@ def fold_weights(table: Table, target: Array, codes: Array, weight: Array, cv: A
     """(training weight, validation weight) per fold, each one per row; folds whose training part lacks a class are left out."""
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
-            raise TamisError(f"cv={cv} leaves nothing to validate on, so nothing was fitted; give at least 2 folds, or C to fit without folds.")
+            raise TamisError(
+                f"cv={cv} leaves nothing to validate on, so nothing was fitted; give at least 2 folds, or C to fit without folds."
+            )
         held_out = _dealt(row_hashes(table, target, seed), codes, weight, int(cv))
     else:
         held_out = _split(cv, table, codes, weight)
@@ -62,7 +64,7 @@ def _dealt(hashes: NDArray[np.uint64], codes: Array, weight: Array, count: int) 
         mine = np.flatnonzero(label == code)  # in hash order: shuffled, and the same for any row order
         ends = np.cumsum(total[mine]) / unit + start
         shares[:, mine] = _measure(np.concatenate([[start], ends[:-1]]), ends, count)
-        start += int(round(float(total[mine].sum()) / unit))  # the next class goes on where this one stopped
+        start += round(float(total[mine].sum()) / unit)  # the next class goes on where this one stopped
     with np.errstate(invalid="ignore"):
         part = np.where(total > 0, shares * unit / total, 0.0)
     return [part[fold][group] * weight for fold in range(count)]

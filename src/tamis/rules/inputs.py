@@ -1,89 +1,201 @@
-"""Inputs checked once, in sentences; scikit-learn's own checks where its contract asks for them."""
+"""Tables, targets and weights checked once, in sentences, in the words scikit-learn's contract asks for."""
 
 from __future__ import annotations
 
 import platform
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
 
 from tamis.core.errors import TamisError
 from tamis.rules.task import Task
 from tamis.tables.frame import Table, as_table
 
 Array = NDArray[Any]
+LARGEST, SMALLEST = 1e100, 1e-100  # beyond these, squares and sums of squares leave the range of doubles
 
 
 def checked_table(model: Any, X: Any, *, reset: bool) -> Table:
-    """The input as a Table, with scikit-learn's checks of shape, names and number of columns."""
-    if not hasattr(X, "columns") and not hasattr(X, "column_names"):
-        X = check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
-    elif reset and min(np.shape(X) or (0,)) == 0:
-        rows, columns = np.shape(X)
-        what = f"Found array with 0 {'feature' if columns == 0 else 'sample'}(s) (shape=({rows}, {columns})) while a minimum of 1 is required"
-        raise TamisError(f"{what}, so there is nothing to learn from; pass some.")
-    validate_data(model, X, skip_check_array=True, reset=reset)
-    return as_table(X)
+    """The input as a Table; its names and number of columns are learned (`reset`) or compared with those learned."""
+    table = as_table(X)
+    if not table.n_rows:
+        shape = (0, len(table.names))
+        raise TamisError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required; pass at least one row.")
+    if reset:
+        model.n_features_in_ = len(table.names)
+        if table.named:
+            model.feature_names_in_ = np.array(table.names, dtype=object)
+        elif hasattr(model, "feature_names_in_"):
+            del model.feature_names_in_
+    else:
+        _compare_names(model, table)
+        if len(table.names) != model.n_features_in_:
+            raise TamisError(
+                f"X has {len(table.names)} features, but {type(model).__name__} is expecting {model.n_features_in_} features as input; "
+                "give the columns the model was fitted on."
+            )
+    return table
+
+
+def _compare_names(model: Any, table: Table) -> None:
+    """The same names in the same order, as scikit-learn asks of every estimator; a warning where only one side has names."""
+    fitted, name = getattr(model, "feature_names_in_", None), type(model).__name__
+    if fitted is None or not table.named:
+        if table.named:
+            warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
+        elif fitted is not None:
+            warnings.warn(f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4)
+        return
+    if list(table.names) == list(fitted):
+        return
+    new, lost = sorted(set(table.names) - set(fitted)), sorted(set(fitted) - set(table.names))
+    said = "The feature names should match those that were passed during fit.\n"
+    said += _listed("Feature names unseen at fit time:", new) + _listed("Feature names seen at fit time, yet now missing:", lost)
+    if not new and not lost:
+        said += "Feature names must be in the same order as they were in fit.\n"
+    raise TamisError(said)
+
+
+def _listed(head: str, names: Sequence[str], most: int = 5) -> str:
+    shown = [*names[:most], *(["..."] if len(names) > most else [])]
+    return "".join(f"{line}\n" for line in (head, *(f"- {name}" for name in shown))) if names else ""
 
 
 def checked_target(y: Any, rows: int) -> Array:
-    """One value per row."""
+    """One value per row, none of them missing; labels of Python objects all of one type."""
     if y is None:
         raise TamisError("This estimator requires y to be passed, but the target y is None; pass one value per row.")
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
-        import warnings
-
-        from sklearn.exceptions import DataConversionWarning
-
-        warnings.warn("A column-vector y was passed when a 1d array was expected; it is used as one column.", DataConversionWarning, stacklevel=4)
+        said = "A column-vector y was passed when a 1d array was expected; it is used as one column."
+        warnings.warn(said, DataConversionWarning, stacklevel=3)
         values = values[:, 0]
     if values.ndim != 1:
         raise TamisError(f"y should be a 1d array, but has shape {values.shape}, so nothing was fitted; give one value per row.")
     if len(values) != rows:
-        raise TamisError(f"X has {rows} rows but y has {len(values)}, so they cannot be matched: inconsistent numbers of samples; give one y per row.")
+        raise TamisError(
+            f"X has {rows} rows but y has {len(values)}, so they cannot be matched: inconsistent numbers of samples; give one y per row."
+        )
     if values.dtype.kind == "c":
-        raise TamisError("Complex data not supported: y holds complex numbers; give real ones.")
-    missing = np.isnan(values) if values.dtype.kind == "f" else np.array([v is None or v != v for v in values]) if values.dtype.kind == "O" else np.zeros(1)
+        raise TamisError("Complex data not supported: y holds complex numbers, so nothing was fitted; give real ones.")
+    if values.dtype.kind not in "biufUTO":
+        raise TamisError(f"y holds {values.dtype}, such as {values[0]}, so nothing was fitted; turn it into numbers or text.")
+    missing = np.array([_absent(value) for value in values.tolist()]) if values.dtype.kind in "OT" else values != values
     if np.any(missing):
         raise TamisError(f"y contains NaN or missing values in {int(missing.sum())} rows, so nothing was fitted; drop those rows first.")
     if values.dtype.kind == "f" and np.any(np.isinf(values)):
         raise TamisError("y contains infinity, so nothing was fitted; drop those rows first.")
+    return values if values.dtype.kind not in "OT" else _of_one_type(values)
+
+
+def _absent(value: Any) -> bool:
+    """None, NaN, NaT and pandas' NA, whose comparisons have no truth."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, (float, np.floating)) and value != value)
+
+
+def _of_one_type(values: Array) -> Array:
+    """Python objects as the array they make: truth values, numbers, or text (left as objects)."""
+    held = values.tolist()
+    if all(isinstance(value, str) for value in held):
+        return np.array(held, dtype=object)
+    if all(isinstance(value, (bool, np.bool_)) for value in held):
+        return np.array(held, dtype=bool)
+    if all(isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.complexfloating)) for value in held):
+        return np.array(held)
+    odd = next((value for value in held if type(value) is not type(held[0])), held[0])
+    kinds = f"{held[0]!r} ({type(held[0]).__name__})" + (f" and {odd!r} ({type(odd).__name__})" if odd is not held[0] else "")
+    raise TamisError(
+        f"y holds {kinds}, which cannot be told apart as labels or numbers, so nothing was fitted; make them all text or all numbers."
+    )
+
+
+def checked_labels(y: Any, rows: int) -> Array:
+    """Class labels."""
+    values = checked_target(y, rows)
+    try:
+        check_classification_targets(values)
+    except ValueError as error:
+        example = next((value for value in values.tolist() if isinstance(value, float) and not value.is_integer()), values[0])
+        said = f"{str(error).partition('.')[0]}, such as {example!r}"
+        raise TamisError(f"{said}, so nothing was fitted; use RuleRegressor for numbers, or cut y into classes.") from error
     return values
+
+
+def checked_numbers(y: Any, rows: int) -> Array:
+    """A finite number per row, within what double precision can square and add up."""
+    values = checked_target(y, rows)
+    if values.dtype.kind not in "biuf":
+        raise TamisError(f"y holds {values.tolist()[0]!r}, which is no number, so nothing was fitted; use RuleClassifier for labels.")
+    numbers = values.astype(float)
+    size, spread = float(np.abs(numbers).max()), float(numbers.max() / 2 - numbers.min() / 2)
+    if size > LARGEST or 0 < spread < SMALLEST:
+        raise TamisError(
+            f"y reaches {size:.3g} and spreads by {2 * spread:.3g}, beyond what can be computed with, so nothing was fitted; rescale y."
+        )
+    return numbers
 
 
 def checked_weight(sample_weight: Any, rows: int) -> Array:
     """Finite, non-negative weights, not all zero."""
     if sample_weight is None:
         return np.ones(rows)
-    if np.isscalar(sample_weight):
-        return np.full(rows, float(sample_weight))
-    weight = np.asarray(sample_weight, dtype=float)
+    try:
+        weight = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TamisError(
+            f"sample_weight holds something that is no number ({error}), so nothing was fitted; give one number per row."
+        ) from error
+    weight = np.full(rows, float(weight)) if weight.ndim == 0 else weight
     if weight.ndim != 1:
         raise TamisError("Sample weights must be 1D array or scalar, so nothing was fitted; give one weight per row.")
     if weight.shape != (rows,):
-        raise TamisError(f"sample_weight.shape == {weight.shape}, expected {(rows,)}!")
+        raise TamisError(f"sample_weight.shape == {weight.shape}, expected {(rows,)}, so nothing was fitted; give one weight per row.")
     if not np.all(np.isfinite(weight)) or weight.min(initial=0.0) < 0:
         raise TamisError("sample_weight holds NaN, infinite or negative values, so nothing was fitted; give weights >= 0.")
-    if not weight.sum() > 0:
+    if not weight.any():
         raise TamisError("sample_weight is zero for every row, so there is nothing to learn from; give some rows a positive weight.")
+    light, heavy = float(weight[weight > 0].min()), float(weight.max())
+    if light < SMALLEST or heavy > LARGEST:
+        raise TamisError(
+            f"sample_weight runs from {light:.3g} to {heavy:.3g}, beyond what can be computed with, so nothing was fitted; rescale it."
+        )
     return weight
 
 
 def target_name(y: Any) -> str:
     """The name of y if it has one."""
-    name = getattr(y, "name", None)
+    columns = list(getattr(y, "columns", ()))
+    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
     return str(name) if isinstance(name, str) and name else "target"
 
 
+def said(value: Any) -> str:
+    """A parameter in words that are the same on every run: functions and objects without a repr of their own by their names."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name!r}: {said(item)}" for name, item in value.items()) + "}"
+    text = repr(value)
+    return text if " at 0x" not in text else f"<{getattr(value, '__name__', type(value).__name__)}>"
+
+
 def provenance(model: Any, table: Table, task: Task) -> dict[str, Any]:
-    """Where a path comes from: versions, shape, parameters."""
+    """Where a path comes from: versions, shape, parameters that shape the result."""
     import sklearn
 
     from tamis import __version__
 
     versions = {"tamis": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__, "python": platform.python_version()}
-    parameters = {name: repr(value) for name, value in sorted(model.get_params(deep=False).items())}
-    return {"versions": versions, "rows_given": table.n_rows, "columns_given": len(table.names), "parameters": parameters, "link": task.link}
+    parameters = {
+        name: said(value) for name, value in sorted(model.get_params(deep=False).items()) if name not in ("journal", "verbose", "n_jobs")
+    }
+    return {
+        "versions": versions,
+        "rows_given": table.n_rows,
+        "columns_given": len(table.names),
+        "parameters": parameters,
+        "link": task.link,
+    }

@@ -78,7 +78,9 @@ def _summed(parts: Sequence[Certificate], classes: Sequence[Any]) -> Certificate
     """The sum's certificate, which names its widest part."""
     widest = max(range(len(parts)), key=lambda k: parts[k].gap)
     scope = parts[0].scope
-    space = f"{scope.space}, one against the rest for each of {len(parts)} classes (widest gap: {classes[widest]!r}, {parts[widest].gap:.2%})"
+    space = (
+        f"{scope.space}, one against the rest for each of {len(parts)} classes (widest gap: {classes[widest]!r}, {parts[widest].gap:.2%})"
+    )
     return replace(
         parts[0], value=sum(part.value for part in parts), bound=sum(part.bound for part in parts),
         constant=sum(float(part.constant or 0.0) for part in parts),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,15 @@ def open_journal(file: Any, model: Any, built: Built, said: Mapping[str, Any] | 
     from tamis.store.journal import Journal
 
     header = {"fit": fingerprint(model, built), **(said or {})}
-    if not (os.path.exists(file) and os.path.getsize(file)):
+    if not (Path(file).exists() and Path(file).stat().st_size):
         return Journal.create(file, header)
     journal = Journal.open(file)
     if journal.header.get("fit") != header["fit"]:
         journal.close()
-        raise TamisError(f"The journal {str(file)!r} belongs to a fit of other data or parameters, so nothing was fitted; name another journal or delete it.")
+        raise TamisError(
+            f"The journal {str(file)!r} belongs to a fit of other data or parameters, so nothing was fitted; "
+            "name another journal or delete it."
+        )
     return journal
 
 

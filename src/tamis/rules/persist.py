@@ -24,21 +24,24 @@ PLAIN = (str, int, float, bool, type(None))
 def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything a fitted model needs to predict, explain, export, report and be verified again."""
     path_meta, path_arrays = model.path_.to_arrays()
-    statistics_meta, statistics_arrays = statistics_record(model.rules_.measured)
+    measured, measured_arrays = model.rules_.measured.to_record()
+    along, along_arrays = model.path_statistics_.to_record()
     meta = {
         "parameters": {name: value for name, value in model.get_params(deep=False).items() if _storable(value)},
-        "schema": model.schema_.to_dict(), "card": to_json(model.rules_.card), "path": path_meta, "statistics": statistics_meta,
+        "schema": model.schema_.to_dict(), "card": to_json(model.rules_.card), "path": path_meta, "statistics": measured,
+        "path_statistics": along,
         "certificate": model.certificate_.to_dict(), "baselines": model.baselines_, "status": model.status_, "C": model.C_,
         "notes": list(model.notes_), "n_features_in": int(model.n_features_in_),
         "feature_names_in": [str(name) for name in getattr(model, "feature_names_in_", ())] or None,
         "atoms": [list(atom) for atom in model.atoms_], "target": model._target_name,
     }  # fmt: skip
-    arrays = {f"path.{name}": value for name, value in path_arrays.items()} | {f"statistics.{name}": value for name, value in statistics_arrays.items()}
-    arrays |= {"weights": model.weights_, "constant": model.constant_}
+    arrays = {"weights": model.weights_, "constant": model.constant_}
+    for prefix, found in (("path", path_arrays), ("statistics", measured_arrays), ("path_statistics", along_arrays)):
+        arrays |= {f"{prefix}.{name}": value for name, value in found.items()}
     witness = model.certificate_.witness
     if witness is not None:
-        meta["witness"], found = witness.to_meta()
-        arrays |= {f"witness.{name}": value for name, value in found.items()}
+        meta["witness"], stored = witness.to_meta()
+        arrays |= {f"witness.{name}": value for name, value in stored.items()}
     return meta, arrays
 
 
@@ -51,13 +54,6 @@ def _storable(value: Any) -> bool:
     return isinstance(value, PLAIN)
 
 
-def statistics_record(statistics: RuleStatistics) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Plain fields apart from arrays."""
-    arrays = {name: value for name, value in vars(statistics).items() if isinstance(value, np.ndarray)}
-    meta = {name: value for name, value in vars(statistics).items() if isinstance(value, PLAIN)}
-    return meta, arrays
-
-
 def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     """Inverse of `to_model`."""
     try:
@@ -65,7 +61,9 @@ def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, TamisFileError):
             raise
-        raise TamisFileError(f"The model file is not a whole {cls.__name__} ({type(error).__name__}: {error}), so it was not loaded; save the model again.") from error
+        raise TamisFileError(
+            f"The model file is not a whole {cls.__name__} ({type(error).__name__}: {error}), so it was not loaded; save the model again."
+        ) from error
 
 
 def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
@@ -77,7 +75,9 @@ def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) ->
     if "witness" in meta:
         from tamis.rules.recheck import RuleWitness
 
-        model.certificate_ = model.certificate_.with_witness(replace(RuleWitness.from_meta(meta["witness"], _part(arrays, "witness.")), schema=meta["schema"]))
+        model.certificate_ = model.certificate_.with_witness(
+            replace(RuleWitness.from_meta(meta["witness"], _part(arrays, "witness.")), schema=meta["schema"])
+        )
     model._target_name = str(meta["target"])
     model.baselines_, model.status_, model.C_ = meta["baselines"], meta["status"], meta["C"]
     model.notes_, model.n_features_in_ = tuple(meta["notes"]), meta["n_features_in"]
@@ -87,7 +87,9 @@ def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) ->
     model.weights_, model.constant_ = arrays["weights"], arrays["constant"]
     if model.card_.classes:
         model.classes_ = np.array(model.card_.classes)
-    statistics = RuleStatistics(**meta["statistics"], **_part(arrays, "statistics."))
+    statistics = RuleStatistics.from_record(meta["statistics"], _part(arrays, "statistics."))
+    if "path_statistics" in meta:
+        model.path_statistics_ = RuleStatistics.from_record(meta["path_statistics"], _part(arrays, "path_statistics."))
     model.rules_ = RuleSet(model.card_, statistics, model.certificate_, model.schema_, lattice=model.lattice, keep_order=True)
     model.selected_ = tuple(rule.text for rule in model.rules_)
     return model

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from tamis.core.loss import Logistic, Targets
 from tamis.core.path import Knot
 from tamis.rules.fitting import Fitted
-from tamis.rules.task import Task
 from tamis.solvers.ridge import solve_ridge
 
 Array = NDArray[Any]
 RIDGE = 1e-4
 
 
-def refitted(knot: Knot, built: Sequence[Any], task: Task) -> tuple[Array, Array, str]:
+def refitted(knot: Knot, built: Sequence[Any]) -> tuple[Array, Array, str]:
     """Weights and constants of the chosen rules by nearly unpenalised likelihood, and a note that says so."""
     parts, gaps = [], []
     for k, part in enumerate(built):
@@ -38,7 +37,7 @@ def refitted(knot: Knot, built: Sequence[Any], task: Task) -> tuple[Array, Array
     return weights, constant, note
 
 
-def platt_of(fitted: Fitted, task: Task) -> tuple[tuple[float, float], ...]:
+def platt_of(fitted: Fitted) -> tuple[tuple[float, float], ...]:
     """Slope and shift per score column that turn out-of-fold margins into probabilities; empty without folds."""
     if not fitted.folds or any(len(held.kept) <= fitted.chosen for held in fitted.folds):
         return ()
@@ -56,5 +55,3 @@ def _slope_and_shift(score: Array, truth: Array, weight: Array) -> tuple[float, 
     scale = float(np.abs(score).max()) or 1.0
     weights, constant, _ = solve_ridge(Dense(score[:, None] / scale), targets, 1e-6 * float(weight.sum()), np.zeros((1, 1)), np.zeros(1))
     return float(weights[0, 0] / scale), float(constant[0])
-
-

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from tamis.core.errors import TamisError
 from tamis.rules.base import RuleModel
-from tamis.rules.inputs import checked_table, checked_target, checked_weight, target_name
+from tamis.rules.inputs import checked_numbers, checked_table, checked_weight, target_name
+from tamis.rules.parameters import check_parameters
 from tamis.rules.task import regression
 
 Array = NDArray[Any]
@@ -49,10 +51,13 @@ class RuleRegressor(RegressorMixin, RuleModel):  # type: ignore[misc]
     """
 
     def __init__(
-        self, rho=1.1, C=None, growth=2.0, max_length=3, min_support=1, loss="squared", lattice="conjunction", cuts="quantile",
-        n_cuts=8, tolerance=0.01, choose="cv", *, gain_tolerance=0.1, complements="one", monotone=None, costs=None, propositions=None,
-        max_literals=2000, max_rules=None, prune="certified", refit=False, solver="mm", max_nodes=3000, n_path=20, cv=5, scoring=None,
-        time_limit=None, journal=None, n_jobs=None, random_state=None, verbose=0,
+        self, rho: float = 1.1, C: float | None = None, growth: float = 2.0, max_length: int | None = 3, min_support: float = 1,
+        loss: str = "squared", lattice: str = "conjunction", cuts: Any = "quantile", n_cuts: int = 8, tolerance: float = 0.01,
+        choose: str | float = "cv", *, gain_tolerance: float = 0.1, complements: str = "one", monotone: Any = None,
+        costs: Mapping[str, float] | None = None, propositions: Mapping[str, Any] | None = None, max_literals: int = 2000,
+        max_rules: int | None = None, prune: str | float | None = "certified", refit: bool = False, solver: str = "mm",
+        max_nodes: int = 3000, n_path: int = 20, cv: Any = 5, scoring: str | None = None, time_limit: float | None = None,
+        journal: str | os.PathLike[str] | None = None, n_jobs: int | None = None, random_state: Any = None, verbose: int | bool = 0,
     ) -> None:  # fmt: skip
         self.rho, self.C, self.growth, self.max_length, self.min_support = rho, C, growth, max_length, min_support
         self.loss, self.lattice, self.cuts, self.n_cuts, self.tolerance, self.choose = loss, lattice, cuts, n_cuts, tolerance, choose
@@ -76,15 +81,12 @@ class RuleRegressor(RegressorMixin, RuleModel):  # type: ignore[misc]
         -------
         self
         """
+        check_parameters(self, ("squared", "huber", "poisson"))
         table = checked_table(self, X, reset=True)
-        values = checked_target(y, table.n_rows)
-        try:
-            numbers = values.astype(float)
-        except (TypeError, ValueError) as error:
-            raise TamisError(f"y holds {values[0]!r}, which is no number, so nothing was fitted; use RuleClassifier for labels.") from error
+        numbers = checked_numbers(y, table.n_rows)
         weight = checked_weight(sample_weight, table.n_rows)
         self._target_name = target_name(y)
-        return self._fit(table, regression(self.loss, numbers, weight), (X, numbers, weight))
+        return self._fit(table, regression(self.loss, numbers, weight), (numbers, weight))
 
     def predict(self, X: Any) -> Array:
         """Predicted numbers (rates for loss="poisson").

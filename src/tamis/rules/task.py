@@ -119,12 +119,16 @@ def _class_factors(class_weight: Any, classes: Array, labels: Array, sample_weig
         return np.ones(len(classes))
     if isinstance(class_weight, str):
         if class_weight != "balanced":
-            raise TamisError(f"class_weight={class_weight!r} is not known, so nothing was fitted; use None, 'balanced' or a dict of class to weight.")
+            raise TamisError(
+                f"class_weight={class_weight!r} is not known, so nothing was fitted; use None, 'balanced' or a dict of class to weight."
+            )
         mass = np.bincount(labels, sample_weight, len(classes))
         return np.asarray(mass.sum() / (len(classes) * np.maximum(mass, 1e-300)))
     unknown = [label for label in class_weight if label not in set(classes.tolist())]
     if unknown:
-        raise TamisError(f"class_weight names {unknown[0]!r}, which is not a class of y, so nothing was fitted; use the classes {classes.tolist()}.")
+        raise TamisError(
+            f"class_weight names {unknown[0]!r}, which is not a class of y, so nothing was fitted; use the classes {classes.tolist()}."
+        )
     return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
 
 

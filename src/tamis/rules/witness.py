@@ -52,7 +52,11 @@ def witness_rows(built: Built, task: Task) -> WitnessRows:
 
 def _part(knot: Knot, built: Built, task: Task, k: int, parts: int) -> WitnessPart:
     """The claim of one optimisation problem."""
-    state = knot.state if parts == 1 else {name[len(f"class{k}.") :]: value for name, value in knot.state.items() if name.startswith(f"class{k}.")}
+    state = (
+        knot.state
+        if parts == 1
+        else {name[len(f"class{k}.") :]: value for name, value in knot.state.items() if name.startswith(f"class{k}.")}
+    )
     held = int(state["certified_held"])
     pieces = np.split(state["held"], np.cumsum(state["length"]))[:held]
     hull = tuple(tuple(int(i) for i in piece) for piece in pieces)
@@ -65,7 +69,8 @@ def _part(knot: Knot, built: Built, task: Task, k: int, parts: int) -> WitnessPa
     return WitnessPart(
         loss=task.loss.name, C=knot.t, rho=lattice.rho, prices=lattice.growth, atoms=atoms, weights=weights, intercept=intercept,
         hull=hull, eta=eta / eta.sum(), units=state["units"].astype(np.int64), quantum=float(state["quantum"]),
-        value=float(state["value"]) if parts > 1 else knot.certificate.value, bound=float(state["bound"]) if parts > 1 else knot.certificate.bound,
+        value=float(state["value"]) if parts > 1 else knot.certificate.value,
+        bound=float(state["bound"]) if parts > 1 else knot.certificate.bound,
         max_length=settings.max_length, min_support=lattice.min_units * built.rows.unit, silent=tuple(sorted(lattice.silent)),
         sign=lattice.sign if lattice.sign.any() else None, delta=float(getattr(task.loss, "delta", 1.345)),
         positive=(k if parts > 1 else 1) if margin else None,

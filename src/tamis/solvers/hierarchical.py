@@ -102,16 +102,10 @@ class HierarchicalSolver:
             point = Point(np.zeros((1, len(level))), level, constant, 0.0, _constant_pull(targets, level), np.ones(1), -np.inf)
             return replace(state, point=point, intercept=level)
         slack = lambda value: state.tight * self._target(problem, state.constant, value) / 3.0  # noqa: E731
-        weights, intercept = self._start(problem, targets, state)
+        weights, intercept = _start(targets, state)
         rho = cast(Hierarchy, problem.structure).rho
         point = self.reducer(state.held, targets, (weights, intercept), rho, slack, eta=state.eta, stop=stop)
         return replace(state, point=point, weights=point.weights, intercept=point.intercept, eta=point.eta)
-
-    def _start(self, problem: Problem, targets: Targets, state: State) -> tuple[Floats, Floats]:
-        """Where the last solution was, unless the constant model is better."""
-        if not row_sizes(state.weights).any():
-            return state.weights, constant_model(targets, targets.columns)[0]
-        return state.weights, state.intercept
 
     def _target(self, problem: Problem, constant: float, value: float) -> float:
         """The absolute gap asked for: a share of the objective, and of what is gained over the constant model."""
@@ -168,7 +162,12 @@ class HierarchicalSolver:
         eta = None
         if state.eta is not None:
             eta = np.concatenate([state.eta, np.full(len(held) - len(state.held), 1e-3 * state.eta.max())])
-        return replace(state, held=held, weights=_warm(held, weights, problem.targets.fold(state.point.pull) if state.point is not None else None, len(state.held)), eta=eta)
+        return replace(
+            state,
+            held=held,
+            weights=_warm(held, weights, problem.targets.fold(state.point.pull) if state.point is not None else None, len(state.held)),
+            eta=eta,
+        )
 
     def knot(self, problem: Problem, t: float, state: State, certificate: Certificate) -> Knot:
         """The model as it will be shown: few rules, its own objective, the same bound."""
@@ -178,14 +177,19 @@ class HierarchicalSolver:
         size = row_sizes(weights)
         order = sorted(range(len(keep)), key=lambda i: (-size[i], len(state.held.atoms[keep[i]]), state.held.atoms[keep[i]]))
         atoms = tuple(state.held.atoms[keep[i]] for i in order)
-        measures = {"value": value, "loss": targets.value(np.asarray(state.held.columns.dot(np.array(keep, dtype=int), weights)) + intercept) / t}
+        measures = {
+            "value": value,
+            "loss": targets.value(np.asarray(state.held.columns.dot(np.array(keep, dtype=int), weights)) + intercept) / t,
+        }
         measures |= {"norm": point.norm, "held": float(len(state.held) - 1), "looked": float(state.looked), "lambda": point.norm / t}
         return Knot(
             t, atoms, tuple(structure.name(atom) for atom in atoms), weights[order], intercept,
             replace(certificate, value=value), measures, self._stored(state, value) if self.keep_state else {},
         )  # fmt: skip
 
-    def _pruned(self, problem: Problem, targets: Targets, state: State, certificate: Certificate) -> tuple[list[int], Floats, Floats, float]:
+    def _pruned(
+        self, problem: Problem, targets: Targets, state: State, certificate: Certificate
+    ) -> tuple[list[int], Floats, Floats, float]:
         """Positions, weights, intercept and objective of the atoms kept."""
         point, held = state.point, state.held
         assert point is not None
@@ -205,7 +209,9 @@ class HierarchicalSolver:
     # ---- what a knot stores, and back -----------------------------------------------------------------
     def _stored(self, state: State, value: float) -> dict[str, Any]:
         point, dual = state.point, state.dual
-        assert point is not None and dual is not None and state.certified_eta is not None
+        assert point is not None
+        assert dual is not None
+        assert state.certified_eta is not None
         atoms = state.held.atoms
         return {
             "held": np.array([k for atom in atoms for k in atom], dtype=np.int64),
@@ -213,7 +219,8 @@ class HierarchicalSolver:
             "weights": state.weights, "intercept": state.intercept, "eta": state.eta if state.eta is not None else np.zeros(0),
             "certified_eta": np.pad(state.certified_eta, (0, len(atoms) - len(state.certified_eta))),
             "certified_held": np.array(len(state.certified_eta)),
-            "units": _smallest(dual.units), "quantum": np.array(dual.quantum), "looked": np.array(state.looked), "value": np.array(value), "bound": np.array(state.bound),
+            "units": _smallest(dual.units), "quantum": np.array(dual.quantum), "looked": np.array(state.looked),
+            "value": np.array(value), "bound": np.array(state.bound),
         }  # fmt: skip
 
     def restore(self, problem: Problem, knot: Knot) -> State:
@@ -223,6 +230,13 @@ class HierarchicalSolver:
         held = structure.hold([tuple(int(k) for k in piece) for piece in pieces])
         eta = stored["eta"] if len(stored["eta"]) else None
         return State(held, stored["weights"], stored["intercept"], eta, np.nan, looked=int(stored["looked"]))
+
+
+def _start(targets: Targets, state: State) -> tuple[Floats, Floats]:
+    """Where the last solution was, unless nothing has a weight: then the constant model."""
+    if not row_sizes(state.weights).any():
+        return state.weights, constant_model(targets, targets.columns)[0]
+    return state.weights, state.intercept
 
 
 def _smallest(units: Any) -> Any:

@@ -61,7 +61,7 @@ def _refit(
     small, moved = structure.restrict(held, keep)
     weights = np.where(small.silent[:, None], 0.0, point.weights[moved])
     room = max(abs(allowed - point.value), 1e-12 * abs(allowed))
-    found = reducer(small, targets, (weights, point.intercept), structure.rho, lambda value: 0.1 * room, rounds=25)
+    found = reducer(small, targets, (weights, point.intercept), structure.rho, lambda _: 0.1 * room, rounds=25)
     place = {int(i): j for j, i in enumerate(moved)}
     rows = [place[i] for i in keep]
     return keep, found.weights[rows], found.intercept, found.value

@@ -29,8 +29,13 @@ Moved = tuple[Floats, Floats, Floats, float]  # weights, intercepts, scores, and
 class Penalty(Protocol):
     """A squared norm of the weights and the quadratic that majorises it."""
 
-    def value(self, weights: Floats) -> float: ...
-    def inverse(self, size: Floats) -> Floats: ...
+    def value(self, weights: Floats) -> float:
+        """Half the squared norm."""
+        ...
+
+    def inverse(self, size: Floats) -> Floats:
+        """1 / curvature of the majoriser at weights of these sizes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,9 @@ def certified(
     here = value - bound
     if work is not targets:
         here = 0.5 * norm * norm + work.value(score) - best_scale(work, feasible, limit)[0]
-    primal = (weights, intercept, value, norm) if best is None or value <= best.value else (best.weights, best.intercept, best.value, best.norm)
+    primal = (
+        (weights, intercept, value, norm) if best is None or value <= best.value else (best.weights, best.intercept, best.value, best.norm)
+    )
     dual = (feasible, eta, bound) if best is None or not bound <= best.bound else (best.pull, best.eta, best.bound)
     return Point(*primal, *dual), here
 
@@ -151,9 +158,7 @@ def _signed(held: Held, weights: Floats) -> Floats:
     return np.where((held.sign == 0)[:, None] | (held.sign[:, None] * weights > 0), weights, 0.0)
 
 
-def _search(
-    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], penalty: Penalty
-) -> Moved | None:
+def _search(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], move: tuple[Floats, Floats], penalty: Penalty) -> Moved | None:
     """Halve the step until the objective falls."""
     weights, intercept, score = at
     slope = held.columns.dot(None, move[0]) + move[1]
@@ -230,7 +235,10 @@ class _Model:
             ridge = np.concatenate([np.ones(len(root)), [0.0]])
             shared = len(self.blocks) == 1
             repeat = self.columns if shared else 1
-            parts = [_positive_solve(block, right, np.tile(scale, repeat), np.tile(ridge, repeat)) for block, right in zip(self.blocks, self.right, strict=True)]
+            parts = [
+                _positive_solve(block, right, np.tile(scale, repeat), np.tile(ridge, repeat))
+                for block, right in zip(self.blocks, self.right, strict=True)
+            ]
             solution = (parts[0] if shared else np.concatenate(parts)).reshape(self.columns, -1).T
             wrong = (sign != 0) & (sign * solution[:-1, 0] < 0) & (root > 0)
             if not wrong.any():

@@ -15,7 +15,9 @@ from tamis.core.loss import Targets
 Floats = NDArray[np.float64]
 
 
-def solve_ridge(design: Design, targets: Targets, ridge: float, weights: Floats, level: Floats, rounds: int = 100) -> tuple[Floats, Floats, float]:
+def solve_ridge(
+    design: Design, targets: Targets, ridge: float, weights: Floats, level: Floats, rounds: int = 100
+) -> tuple[Floats, Floats, float]:
     """(weights, constants, relative gap) of min ridge / 2 |weights|^2 + loss, constants free.
 
     A loss with a corner is rounded off more and more tightly.
