@@ -24,6 +24,11 @@ def in_domain(targets: Targets, pull: Any) -> bool:
     return bool(np.isfinite(targets.dual(pull)))
 
 
+def noise(targets: Targets) -> float:
+    """What float64 cannot tell from nothing: the multinomial point is a weight times a difference of numbers near 1."""
+    return 4 * np.finfo(float).eps * float(targets.weight.sum()) if targets.columns > 1 else 0.0
+
+
 # ---- balanced --------------------------------------------------------------------------------------------------------
 @given(st.sampled_from([0.6, EXTREME]).flatmap(lambda decades: problems(decades=decades)))
 def test_a_balanced_point_sums_to_zero_inside_the_domain(problem: tuple[str, Targets, Any]) -> None:
@@ -31,7 +36,7 @@ def test_a_balanced_point_sums_to_zero_inside_the_domain(problem: tuple[str, Tar
     pull = targets.pull(score)
     point = balanced(targets, pull)
     assert in_domain(targets, point)
-    assert np.all(np.abs(point.sum(axis=0)) <= 1e-12 * len(point) * np.abs(point).max(initial=0.0))
+    assert np.all(np.abs(point.sum(axis=0)) <= 1e-12 * len(point) * np.abs(point).max(initial=0.0) + noise(targets))
     if targets.columns == 1:
         assert np.all(point * pull >= 0)
         assert np.all(np.abs(point) <= np.abs(pull))
@@ -70,7 +75,7 @@ def test_an_integer_point_sums_to_exactly_zero_inside_the_domain(problem: tuple[
     assert not point.units.sum(axis=0).any()
     assert name != "multinomial" or not point.units.sum(axis=1).any()
     assert in_domain(targets, point.pull())
-    assert np.abs(point.units).max(initial=0) <= 2**bits
+    assert np.abs(point.units).max(initial=0) <= 2**bits * targets.columns  # a label's entry balances all others of its row
     if name != "multinomial":  # toward zero, never across
         assert np.all(np.abs(point.pull()) <= np.abs(pull) * (1 + 1e-12))
         assert np.all(point.units * pull >= 0)
@@ -83,9 +88,10 @@ def test_an_integer_point_loses_little(problem: tuple[str, Targets, Any], bits: 
     point = integer_point(targets, pull, bits)
     rows = len(pull)
     # each entry moves by less than its own rounding and its share of everybody's
-    assert np.abs(point.pull() - pull).max(initial=0.0) <= (2 + rows) * targets.columns * np.abs(pull).max(initial=0.0) / 2.0 ** (bits - 1)
+    largest = np.abs(pull).max(initial=0.0)
+    assert np.abs(point.pull() - pull).max(initial=0.0) <= (2 + rows) * targets.columns * largest / 2.0 ** (bits - 1) + noise(targets)
     lost = abs(targets.dual(point.pull()) - targets.dual(pull))
-    assert lost <= 60 * rows * targets.columns * np.abs(pull).max(initial=0.0) / 2.0**bits
+    assert lost <= 60 * rows * targets.columns * largest / 2.0**bits + 100 * noise(targets)
 
 
 @given(problems(decades=EXTREME, rows=25))
@@ -94,7 +100,7 @@ def test_extreme_weights_lose_little_too(problem: tuple[str, Targets, Any]) -> N
     pull = balanced(targets, targets.pull(score))
     top = np.abs(pull).max(initial=0.0)
     point = integer_point(targets, pull, 31)
-    assert np.abs(point.pull() - pull).max(initial=0.0) <= 60 * len(pull) * top / 2.0**31
+    assert np.abs(point.pull() - pull).max(initial=0.0) <= 60 * len(pull) * top / 2.0**31 + noise(targets)
 
 
 @pytest.mark.parametrize("bits", [11, 15, 23])
@@ -230,7 +236,7 @@ def test_no_constant_beats_the_constant_model(problem: tuple[str, Targets, Any])
     ends = [sign * y - offset for y, offset in zip(targets.y[:, 0], targets.offset[:, 0], strict=True) for sign in (1.0, -1.0)]
     tried = [*found, *ends, *np.linspace(-8, 8, 97), *(level[0] + np.array([-1e-3, -1e-6, 1e-6, 1e-3]))]
     best = min(at(float(u)) for u in tried if abs(u) < 600)
-    assert value <= best + 1e-9 * min(size, max(abs(best), 1e-300) * 1e3)
+    assert value <= best + 1e-9 * min(size, max(abs(best), 1e-20 * size) * 1e3)
 
 
 @given(problems(["multinomial"]))

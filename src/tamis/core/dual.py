@@ -115,26 +115,32 @@ def _move(units: Integers, high: int, low: int, excess: int, donors: NDArray[np.
 def best_scale(targets: Targets, pull: Array, norm: float) -> tuple[float, float]:
     """(dual value, scale t): max over t of dual(t z) - t^2 norm^2 / 2, concave in t. `norm`: any upper bound of the dual norm of z."""
     top = min(2.0, targets.reach(pull))
-    scale, value = _golden(lambda t: targets.dual(t * pull) - 0.5 * t * t * norm * norm, top)
+    scale, value = _highest(lambda t: targets.dual(t * pull) - 0.5 * t * t * norm * norm, top)
     return value, scale
 
 
 def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
-    """The largest dual norm that would still certify `target`: max over t of sqrt(2 (dual(t z) - target)) / t; NaN-safe, 0 if none."""
+    """The largest dual norm that would still certify `target`: max over t of sqrt(2 (dual(t z) - target)) / t; 0 if none.
 
-    def allowed(t: float) -> float:
-        room = 2.0 * (targets.dual(t * pull) - target)
-        return float(np.sqrt(room)) / t if t > 0 and room > 0 else -1.0 + min(room, 0.0)
+    The best scale for one norm shows a scale that allows a larger one, until none does (Dinkelbach). Every step is an
+    allowed norm itself, and NaN allows nothing.
+    """
+    norm = 0.0
+    for _ in range(50):
+        value, scale = best_scale(targets, pull, norm)
+        room = 2.0 * (value - target) + (scale * norm) ** 2
+        larger = float(np.sqrt(room)) / scale if room > 0 and scale > 0 else 0.0
+        if not larger > norm * (1.0 + 1e-9):
+            break
+        norm = larger
+    return norm
 
-    top = min(2.0, targets.reach(pull))
-    return max(0.0, _golden(allowed, top)[1])
 
-
-def _golden(value: Callable[[float], float], top: float) -> tuple[float, float]:
-    """Maximise a quasi-concave function on (0, top].
+def _highest(value: Callable[[float], float], top: float) -> tuple[float, float]:
+    """Maximise a quasi-concave function on (0, top]: (where, value).
 
     Close to the optimum of a problem the best scale of its dual point is near 1, so a parabola through three
-    points around 1 comes first; where it does not foresee its own vertex, golden section settles the matter.
+    points around 1 comes first; where it does not foresee its own vertex, Brent's method settles the matter.
     """
     if not top > 0:
         return top, value(top)
@@ -151,34 +157,17 @@ def _golden(value: Callable[[float], float], top: float) -> tuple[float, float]:
         found = value(vertex)
         foreseen = at_low + (vertex - low) * (rise - (rise + fall) * (vertex - middle) / (high - low))
         best = max(best, (vertex, found), key=_by_value)
-        if abs(found - foreseen) <= 0.01 * (found - min(at_low, at_high)):
+        if abs(found - foreseen) <= 0.01 * (found - max(at_low, at_high)):
             return best
-    best = max(best, _section(value, 0.8 * min(top, 1.0), min(top, 1.25)), key=_by_value)
-    if best[0] <= 0.8 * min(top, 1.0) * 1.001:
-        best = max(best, _section(value, 0.0, 0.8 * min(top, 1.0)), key=_by_value)
-    if best[0] >= min(top, 1.25) * 0.999 and top > 1.25:
-        best = max(best, _section(value, min(top, 1.25), top), key=_by_value)
-    return best
+    return max(best, *((end, value(end)) for end in (1e-12 * top, top)), _brent(value, 0.0, top), key=_by_value)
 
 
-def _section(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Golden section; the best point it saw, the upper end (where a domain may end) among them."""
-    ratio = (5.0**0.5 - 1.0) / 2.0
-    inner_low, inner_high = high - ratio * (high - low), low + ratio * (high - low)
-    at_low, at_high = value(inner_low), value(inner_high)
-    best = max((inner_low, at_low), (inner_high, at_high), (high, value(high)), key=_by_value)
-    while high - low > 3e-3 * max(high, 1e-12):  # concave: the value is right to the square of this
-        if at_low < at_high:
-            low, inner_low, at_low = inner_low, inner_high, at_high
-            inner_high = low + ratio * (high - low)
-            at_high = value(inner_high)
-            best = max(best, (inner_high, at_high), key=_by_value)
-        else:
-            high, inner_high, at_high = inner_high, inner_low, at_low
-            inner_low = high - ratio * (high - low)
-            at_low = value(inner_low)
-            best = max(best, (inner_low, at_low), key=_by_value)
-    return best
+def _brent(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """The highest point between two ends that need not be looked at."""
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(lambda at: -value(float(at)), bounds=(low, high), method="bounded", options={"xatol": 1e-5 * high})
+    return float(found.x), -float(found.fun)
 
 
 def _by_value(pair: tuple[float, float]) -> float:

@@ -44,14 +44,14 @@ class Built:
         assert isinstance(self.problem.structure, ConjunctionLattice)
         return self.problem.structure
 
-    def solver(self, keep_state: bool = True, prune: bool = True) -> HierarchicalSolver:
-        """A solver for it."""
+    def solver(self, final: bool = True, keep_state: bool = True) -> HierarchicalSolver:
+        """A solver for it; `final`: for the model to be shown, certified and pruned, not for a fold of a cross-validation."""
         from tamis.solvers.mirror import solve_mirror
         from tamis.solvers.reduced import solve_reduced
 
         settings = self.settings
-        certified = prune and settings.prune == "certified"
-        relative = None if settings.prune in ("certified", None) or not prune else float(settings.prune)
+        certified = final and settings.prune == "certified"
+        relative = None if settings.prune in ("certified", None) or not final else float(settings.prune)
         reducer = solve_mirror if settings.solver == "mirror" else solve_reduced
         return HierarchicalSolver(
             max_atoms=settings.max_nodes,
@@ -59,7 +59,7 @@ class Built:
             relative_prune=relative,
             reducer=reducer,
             keep_state=keep_state,
-            thorough=keep_state,
+            thorough=final,
         )
 
 
@@ -125,9 +125,12 @@ def fitted_perfectly(knot: Knot) -> bool:
     return constant is not None and knot.measures["loss"] * knot.t < 0.01 * constant
 
 
-def walk(built: Built, schedule: list[float], watch: Any, *, phase: str = "path", final: bool = True, **options: Any) -> Walk:
-    """A run of the hierarchical solver along C."""
-    return Walk(built.problem, built.solver(keep_state=final, prune=final), schedule, watch, phase=phase, ends=fitted_perfectly, **options)
+def walk(
+    built: Built, schedule: list[float], watch: Any, *, phase: str = "path", final: bool = True, journal: Any = None, **options: Any
+) -> Walk:  # fmt: skip
+    """A run of the hierarchical solver along C. Knots keep the solver's state for their witnesses, or to be resumed from a journal."""
+    solver = built.solver(final, keep_state=final or journal is not None)
+    return Walk(built.problem, solver, schedule, watch, phase=phase, ends=fitted_perfectly, journal=journal, **options)
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ class RuleClassifier(ClassifierMixin, RuleModel):  # type: ignore[misc]
     >>> from tamis import RuleClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, (200, 5)).astype(bool)
-    >>> y = X[:, 0] & X[:, 1]
-    >>> model = RuleClassifier(cuts="none", C=10.0, growth=1.2).fit(X, y)
+    >>> y = X[:, 0] ^ X[:, 1]
+    >>> model = RuleClassifier(cuts="none", C=10.0).fit(X, y)
     >>> model.certificate_.holds
     True
     >>> model.rules_[0].text
