@@ -33,29 +33,42 @@ class Fold:
     errors: list[float] = field(default_factory=list)
 
 
-def race(main: Run, folds: Sequence[Fold], *, mapped: Callable[..., Any] = map, patience: int = PATIENCE) -> Path:
-    """Advance the main path and its folds together, knot by knot, until the end or until validation says enough."""
-    runs = [iter(main), *(iter(fold.walk) for fold in folds)]
+def race(main: Run, folds: Sequence[Fold], *, patience: int = PATIENCE) -> Path:
+    """Advance the main path and its folds together, knot by knot, until the end or until validation says enough.
+
+    Folds ask for less and are cheaper, so they run `patience` knots ahead: the main path, which is certified, is not
+    followed to where validation has already seen only overfitting. One knot beyond the best is kept for the eye.
+    """
     knots: list[Knot] = []
-    while True:
-        found = list(mapped(_next, runs))
-        if found[0] is None:
+    ahead, path = [iter(fold.walk) for fold in folds], iter(main)
+    leading, enough = bool(folds), math.inf
+    while len(knots) < enough:
+        if leading:
+            leading, enough = _lead(main, folds, ahead, patience)
+            if leading and len(folds[0].errors) <= patience:
+                continue
+        knot = next(path, None)
+        if knot is None:
             break
-        knots.append(found[0])
-        if main.watch.stop():  # the folds' knots may be cut short, so they are not judged
-            continue
-        if any(knot is None for knot in found[1:]):
-            break
-        for fold, knot in zip(folds, found[1:], strict=True):
-            fold.errors.append(fold.error(knot))
-        if folds and _worn_out(folds, patience):
-            break
+        knots.append(knot)
     status = "stopped" if main.status == "running" else main.status
-    return Path(tuple(knots), status, main.problem.knob, _scores(folds))
+    return Path(tuple(knots), status, main.problem.knob, {name: found[..., : len(knots)] for name, found in _scores(folds).items()})
 
 
-def _next(run: Iterator[Knot]) -> Knot | None:
-    return next(run, None)
+def _lead(main: Run, folds: Sequence[Fold], runs: Sequence[Iterator[Knot]], patience: int) -> tuple[bool, float]:
+    """One more knot of every fold: whether they go on, and after how many knots the main path should end."""
+    found = [next(run, None) for run in runs]
+    if main.watch.stop():  # the folds' knots may be cut short, so they are not judged; the main path ends by itself
+        return False, math.inf
+    reached = len(folds[0].errors)
+    if any(knot is None for knot in found):
+        return False, math.inf if all(fold.walk.status == "complete" for fold in folds) else max(reached, 1)
+    for fold, knot in zip(folds, found, strict=True):
+        assert knot is not None
+        fold.errors.append(fold.error(knot))
+    if _worn_out(folds, patience):
+        return False, reached + 2 - patience
+    return True, math.inf
 
 
 def _worn_out(folds: Sequence[Fold], patience: int) -> bool:
@@ -65,7 +78,7 @@ def _worn_out(folds: Sequence[Fold], patience: int) -> bool:
 
 
 def _scores(folds: Sequence[Fold]) -> dict[str, Array]:
-    """Mean error, its standard error over folds, and every fold's errors, for knots that all folds reached."""
+    """Mean error, its standard error over folds, and every fold's errors (folds, knots), for knots that all folds reached."""
     if not folds:
         return {}
     reached = min(len(fold.errors) for fold in folds)

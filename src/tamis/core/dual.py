@@ -139,27 +139,38 @@ def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
 def _highest(value: Callable[[float], float], top: float) -> tuple[float, float]:
     """Maximise a quasi-concave function on (0, top]: (where, value).
 
-    Close to the optimum of a problem the best scale of its dual point is near 1, so a parabola through three
-    points around 1 comes first; where it does not foresee its own vertex, Brent's method settles the matter.
+    Close to the optimum of a problem the best scale of its dual point is near 1, so parabolas through three points
+    around 1 come first, short of the end of the domain, where slopes may be infinite. Where they do not foresee their
+    own vertex, Brent's method settles the matter between the neighbours of the best point met.
     """
     if not top > 0:
         return top, value(top)
-    low, high = 0.94 * min(top, 1.0), min(top, 1.06)
-    middle = 1.0 if top > 1.0 else 0.5 * (low + high)
-    points = [(at, value(at)) for at in (low, middle, high)]
-    best = max(points, key=_by_value)
-    (_, at_low), (_, at_middle), (_, at_high) = points
-    rise, fall = (at_middle - at_low) / (middle - low), (at_middle - at_high) / (high - middle)
-    vertex = middle + 0.5 * (rise * (high - middle) - fall * (middle - low)) / (rise + fall) if rise + fall > 0 else high
-    if best[0] == high == top and vertex >= high:
-        return best
-    if low < vertex < high:
-        found = value(vertex)
-        foreseen = at_low + (vertex - low) * (rise - (rise + fall) * (vertex - middle) / (high - low))
-        best = max(best, (vertex, found), key=_by_value)
-        if abs(found - foreseen) <= 0.01 * (found - max(at_low, at_high)):
-            return best
-    return max(best, *((end, value(end)) for end in (1e-12 * top, top)), _brent(value, 0.0, top), key=_by_value)
+    edge = min(top, 1.06) if top <= 1.0 else min(1.06, 0.5 * (1.0 + top))
+    low = 0.94 * min(top, 1.0)
+    points = [(at, value(at)) for at in (low, 1.0 if top > 1.0 else 0.5 * (low + edge), edge)]
+    best = 1
+    for _ in range(5):
+        first = min(max(best - 1, 0), len(points) - 3)
+        left, middle, right = points[first : first + 3]
+        vertex, foreseen = _vertex(left, middle, right)
+        inside = left[0] < vertex < right[0]
+        at = min(max(vertex, 0.5 * left[0]), 0.5 * (right[0] + top))
+        found = value(at)
+        points = sorted({**dict(points), at: found}.items())
+        best = max(range(len(points)), key=lambda i: _by_value(points[i]))
+        if inside and abs(found - foreseen) <= max(0.01 * (points[best][1] - max(left[1], right[1])), 1e-11 * abs(found)):
+            return points[best]
+    between = (points[best - 1][0] if best else 0.0, points[best + 1][0] if best + 1 < len(points) else top)
+    return max(points[best], *((end, value(end)) for end in (1e-12 * top, top)), _brent(value, *between), key=_by_value)
+
+
+def _vertex(low: tuple[float, float], middle: tuple[float, float], high: tuple[float, float]) -> tuple[float, float]:
+    """Where the parabola through three points is highest, and how high; the right end where it is not concave."""
+    rise, fall = (middle[1] - low[1]) / (middle[0] - low[0]), (middle[1] - high[1]) / (high[0] - middle[0])
+    if not rise + fall > 0:
+        return high
+    at = middle[0] + 0.5 * (rise * (high[0] - middle[0]) - fall * (middle[0] - low[0])) / (rise + fall)
+    return at, low[1] + (at - low[0]) * (rise - (rise + fall) * (at - middle[0]) / (high[0] - low[0]))
 
 
 def _brent(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: An
     twin = _twin(by_pair if len(extensions) * 4 < len(nodes) * len(literals.words) else max(cells * SECONDS_PER_CELL, 0.2 * by_pair))
     if twin is reference or threads <= 1 or cells < SMALL:
         return tuple(twin.conjunction_sums(literals, nodes, starts, extensions, values))
-    _ = values.planes, literals.by_word  # built once, before the threads share them
+    _ = values.planes, literals.by_word, literals.counted  # built once, before the threads share them
 
     def part(first: int, last: int) -> Any:
         inside = slice(starts[first], starts[last])
@@ -68,7 +68,7 @@ def leaf_powers(literals: Literals, leaves: Leaves, net: Net, threads: int = 1) 
     twin = _twin(cells * SECONDS_PER_CELL)
     if twin is reference or threads <= 1 or cells < SMALL:
         return tuple(twin.leaf_powers(literals, leaves, net))
-    _ = net.shifted.planes, literals.by_word
+    _ = net.shifted.planes, literals.by_word, literals.counted
 
     def part(first: int, last: int) -> Any:
         starts = leaves.starts[first : last + 1]

@@ -49,6 +49,21 @@ class Literals:
         return np.ascontiguousarray(self.words.T)
 
     @cached_property
+    def counted(self) -> tuple[Words, NDArray[np.int64], NDArray[np.bool_]]:
+        """What must be counted to know every literal's sums: (words, columns), each literal's column, and whether it is mirrored.
+
+        Of two literals that are each other's opposite on all rows, one is counted; the other is what the first leaves of
+        the node. The last column is true everywhere: the node itself.
+        """
+        everywhere = pack_rows(np.ones((1, self.rows), dtype=bool))[0]
+        opposite = {(everywhere & ~word).tobytes(): k for k, word in enumerate(self.words)}
+        partner = np.array([opposite.get(word.tobytes(), k) for k, word in enumerate(self.words)], dtype=np.int64)
+        mirrored = partner < np.arange(len(self.words))
+        column = np.where(mirrored, 0, np.cumsum(~mirrored) - 1)
+        column[mirrored] = column[partner[mirrored]]
+        return np.ascontiguousarray(np.vstack([self.words[~mirrored], everywhere]).T), column, mirrored
+
+    @cached_property
     def floats(self) -> Floats:
         """(rows, literals)."""
         return np.ascontiguousarray(unpack_rows(self.words, self.rows).T.astype(np.float64))

@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dposv
 from tamis.core.dual import balanced, best_scale
 from tamis.core.loss import Targets
 from tamis.core.structure import Held
-from tamis.solvers.norm import first_eta, inverse_curvature, omega, polish, pulls, row_sizes
+from tamis.solvers.norm import first_eta, group_norms, inverse_curvature, omega, polish, pulls, row_sizes
 
 Floats = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def solve_reduced(
                 break
         if stop is not None and stop():
             break
-        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho))
+        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), _asleep(held, best, rho))
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
@@ -136,10 +136,18 @@ def certified(
     return Point(*primal, *dual), here
 
 
-def newton_round(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty) -> Moved | None:
-    """One model, its minimum, and a search toward it; None when the objective no longer falls."""
+def newton_round(
+    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty, least: Floats | None = None
+) -> Moved | None:  # fmt: skip
+    """One model, its minimum, and a search toward it; None when the objective no longer falls.
+
+    `least`: sizes from which the majoriser starts where the weights are smaller; it multiplies sizes, so an atom near
+    zero that deserves a weight would need many rounds to reach it.
+    """
     weights, intercept, score = at
     size = row_sizes(weights)
+    if least is not None:
+        size = np.maximum(size, least)
     if not size.max(initial=0.0) > 0:
         size = np.where(held.silent, 0.0, 1e-3 / held.cost)  # scale-free: any positive size starts it
     force = held.columns.score(work.fold(pull))
@@ -149,6 +157,13 @@ def newton_round(held: Held, work: Targets, at: tuple[Floats, Floats, Floats], p
     model = _Model.of(held, work, weights, intercept, score, pull, force, active)
     target[active], level = model.minimise(held, size, row_sizes(follow), penalty)
     return _search(held, work, at, (target - weights, level - intercept), penalty)
+
+
+def _asleep(held: Held, best: Point, rho: float) -> Floats:
+    """Sizes for atoms with hardly any weight whose group has a share of the dual norm: at the optimum eta_v Omega = d_v N_v."""
+    norms = group_norms(held, row_sizes(best.weights), rho)
+    wanted = best.eta * best.norm / held.cost
+    return np.where((norms < 0.1 * wanted) & ~held.silent, wanted, 0.0)
 
 
 def _signed(held: Held, weights: Floats) -> Floats:

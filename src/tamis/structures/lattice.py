@@ -233,10 +233,10 @@ class ConjunctionLattice:
         held = table >= 0
         sign = np.sign(np.where(held, self.sign[table], 0).sum(axis=1)) if space.signed else np.zeros(len(sources), dtype=np.int64)
         net, largest = space.measures(sums, sign)
-        net = np.where([len(atom) == 1 and atom[0] in self.silent for atom in sources], 0.0, net)
+        net = np.where((held.sum(axis=1) == 1) & np.isin(table[:, 0], list(self.silent)), 0.0, net)
         scale = floor / point.quantum * np.where(held, self.growth[table], 1.0).prod(axis=1)
         with np.errstate(over="ignore"):
-            search = TailSearch(space, sources, scale, (net / scale) ** self.exponent)
+            search = TailSearch(space, table, scale, (net / scale) ** self.exponent)
         search.begin(support, largest)
         return search
 

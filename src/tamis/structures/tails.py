@@ -102,7 +102,7 @@ class TailSearch:
     """Refines the intervals [known, known + rest] of many sources against 1 until all are decided."""
 
     space: TailSpace
-    sources: Sequence[tuple[int, ...]]
+    sources: Integers  # conjunctions, a row each, padded with -1
     scale: Floats  # threshold * d_t per source, in units of the integer point
     known: Floats
     looked: int = 0
@@ -110,13 +110,13 @@ class TailSearch:
     def begin(self, support: Integers, largest: Floats) -> None:
         """One open node per source: the source itself, with every other literal as extension."""
         count = len(self.sources)
-        left = self.space.max_length - np.array([len(source) for source in self.sources], dtype=np.int64)
+        left = self.space.max_length - (self.sources >= 0).sum(axis=1)
         weigh = {int(depth): self.space.all_count(int(depth)) for depth in np.unique(left)}
         with np.errstate(over="ignore"):
             bound = (largest / self.scale) ** self.space.exponent * np.array([weigh[int(depth)] for depth in left])
-        self.paths: list[tuple[int, ...]] = list(self.sources)
-        self.everything: Integers = np.arange(len(self.space.shrink))
-        self.orders: list[Integers] = [self.everything] * count
+        # an expansion is a conjunction (a row of `paths`) with its extensions in order (a stretch of `order`)
+        self.paths, self.order = self.sources, np.arange(len(self.space.shrink))
+        self.first, self.end = np.zeros(count, dtype=np.int64), np.full(count, len(self.order))
         place = np.arange(count)
         self.open = _Open(place, bound, place, np.full(count, -1), support, np.ones(count), left)
         self.open = self.open.take((bound > 0) | np.isnan(bound))
@@ -152,8 +152,8 @@ class TailSearch:
     def _heaviest(self, per_source: int) -> NDArray[np.bool_]:
         """Open nodes that must be looked at: per source the heaviest, until what remains would fit under 1."""
         source, bound = self.open.source, self.open.bound
-        order = np.lexsort((self.open.position, self.open.expansion, -bound, source))
-        first = np.searchsorted(source[order], source[order])
+        order = np.lexsort((-bound, source))
+        first = _starts(np.bincount(source, minlength=len(self.sources)))[source[order]]
         heaviest_first = bound[order]
         before = np.concatenate([[0.0], np.cumsum(heaviest_first)])[:-1]
         remaining = self.rest()[source[order]] - (before - before[first])
@@ -178,11 +178,8 @@ class TailSearch:
 
     def _sum_leaves(self, nodes: _Open) -> None:
         """Extensions at the length limit: their powers are all that matters."""
-        paths, extensions = self._paths(nodes)
-        starts = np.concatenate([[0], np.cumsum([len(extension) for extension in extensions])])
-        leaves = Leaves(
-            padded(paths), starts, np.concatenate(extensions), nodes.support, nodes.factor / self.scale[nodes.source], self._signs(paths)
-        )
+        paths, starts, flat = self._paths(nodes)
+        leaves = Leaves(paths, starts, flat, nodes.support, nodes.factor / self.scale[nodes.source], self._signs(paths))
         powers, looked = leaf_powers(self.space.literals, leaves, self.space.net, self.space.threads)
         np.add.at(self.known, nodes.source, powers)
         np.add.at(self.skipped, nodes.source, NEGLIGIBLE * looked)
@@ -191,13 +188,10 @@ class TailSearch:
     def _expand(self, nodes: _Open) -> None:
         """Look at every extension of the nodes: what is known grows, and each extension becomes an open node."""
         space = self.space
-        paths, extensions = self._paths(nodes)
-        size = np.array([len(extension) for extension in extensions])
-        starts = np.concatenate([[0], np.cumsum(size)])
-        flat = np.concatenate(extensions)
-        support, sums = conjunction_sums(space.literals, padded(paths), starts, flat, space.values, space.threads)
+        paths, starts, flat = self._paths(nodes)
+        support, sums = conjunction_sums(space.literals, paths, starts, flat, space.values, space.threads)
 
-        owner = np.repeat(np.arange(len(paths)), size)
+        owner = np.repeat(np.arange(len(paths)), np.diff(starts))
         sign = self._signs(paths)[owner]
         sign = np.where(sign == 0, space.sign[flat], sign)
         net, largest = space.measures(sums, sign)
@@ -212,53 +206,47 @@ class TailSearch:
         np.add.at(self.known, nodes.source[owner[useful]], weigh[useful])
         self._open_children(nodes, paths, flat, owner, useful, support, factor, largest)
 
-    def _paths(self, nodes: _Open) -> tuple[list[tuple[int, ...]], list[Integers]]:
-        """The conjunction and the extension literals of each node.
+    def _paths(self, nodes: _Open) -> tuple[Integers, Integers, Integers]:
+        """(conjunctions padded with -1, where each one's extensions start, extensions) of the nodes.
 
         A source is extended by every literal; its own drop no row, so they count for nothing.
         """
-        paths, extensions = [], []
-        for expansion, position in zip(nodes.expansion.tolist(), nodes.position.tolist(), strict=True):
-            path, order = self.paths[expansion], self.orders[expansion]
-            paths.append(path if position < 0 else (*path, int(order[position])))
-            extensions.append(self.everything if position < 0 else order[position + 1 :])
+        at = self.first[nodes.expansion] + nodes.position
+        newest = np.where(nodes.position >= 0, self.order[np.maximum(at, 0)], -1)
+        paths = np.column_stack([self.paths[nodes.expansion], newest])
+        starts = _starts(self.end[nodes.expansion] - at - 1)
+        flat = self.order[np.arange(starts[-1]) + np.repeat(at + 1 - starts[:-1], np.diff(starts))]
         if self.space.signed:
-            way = zip(extensions, self._signs(paths).tolist(), strict=True)
-            extensions = [order[self.space.sign[order] * sign >= 0] if sign else order for order, sign in way]
-        return paths, extensions
+            owner = np.repeat(np.arange(len(paths)), np.diff(starts))
+            agrees = self.space.sign[flat] * self._signs(paths)[owner] >= 0
+            starts, flat = _starts(np.bincount(owner[agrees], minlength=len(paths))), flat[agrees]
+        return paths, starts, flat
 
-    def _signs(self, paths: Sequence[tuple[int, ...]]) -> Integers:
+    def _signs(self, paths: Integers) -> Integers:
         """The only sign weights may have at each conjunction, 0 for any."""
         if not self.space.signed:
             return np.zeros(len(paths), dtype=np.int64)
-        return np.array([int(np.sign(self.space.sign[list(path)].sum())) for path in paths], dtype=np.int64)
+        return np.asarray(np.sign(np.where(paths >= 0, self.space.sign[paths], 0).sum(axis=1)), dtype=np.int64)
 
     def _open_children(
-        self, nodes: _Open, paths: list[tuple[int, ...]], flat: Integers, owner: Integers, useful: NDArray[np.bool_],
-        support: Integers, factor: Floats, largest: Floats,
+        self, nodes: _Open, paths: Integers, flat: Integers, owner: Integers, useful: NDArray[np.bool_], support: Integers,
+        factor: Floats, largest: Floats,
     ) -> None:  # fmt: skip
         """Order each node's useful extensions by S, lightest first; each gets the heavier ones behind it as extensions."""
         deeper = useful & (nodes.left[owner] > 1)
         if not np.any(deeper):
             return
         kept = np.flatnonzero(deeper)
-        kept = kept[np.lexsort((flat[kept], largest[kept], owner[kept]))]
-        mine = owner[kept]
-        first = np.searchsorted(mine, mine)
-        behind_last = np.searchsorted(mine, mine, side="right")
-        position = np.arange(len(kept)) - first
-        width = int((behind_last - first).max())
-        shrink = np.zeros((len(paths), width))
-        # right-aligned, so that "behind" is the same for every row
-        column = width - (behind_last - first) + position
-        shrink[mine, column] = self.space.shrink[flat[kept]]
-        behind = self.space.later_count(shrink, np.maximum(nodes.left - 1, 0))[mine, column]
+        kept, mine, heavier = _within(owner[kept], len(paths), kept, largest[kept])
+        shrink = np.where(heavier >= 0, self.space.shrink[flat[heavier]], 0.0)
+        behind = self.space.later_count(shrink, np.maximum(nodes.left - 1, 0))[heavier >= 0]
         with np.errstate(over="ignore"):
             bound = (factor[kept] * largest[kept] / self.scale[nodes.source[mine]]) ** self.space.exponent * behind
-        base = len(self.paths)
-        self.paths += paths
-        edges = np.searchsorted(mine, np.arange(len(paths) + 1))
-        self.orders += [flat[kept[edges[i] : edges[i + 1]]] for i in range(len(paths))]
+        base, edges = len(self.paths), _starts(np.bincount(mine, minlength=len(paths)))
+        position = np.arange(len(kept)) - edges[mine]
+        edges += len(self.order)
+        self.paths, self.order = _stacked(self.paths, paths), np.concatenate([self.order, flat[kept]])
+        self.first, self.end = np.concatenate([self.first, edges[:-1]]), np.concatenate([self.end, edges[1:]])
         keep = (bound > 0) | np.isnan(bound)
         children = _Open(
             nodes.source[mine], bound, base + mine, position, support[kept], factor[kept], nodes.left[mine] - 1,
@@ -271,6 +259,33 @@ def _sum_behind(terms: Floats) -> Floats:
     sums = np.zeros_like(terms)
     sums[:, :-1] = np.cumsum(terms[:, :0:-1], axis=1)[:, ::-1]
     return sums
+
+
+def _starts(sizes: Integers) -> Integers:
+    """Where stretches of these sizes start, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _within(owner: Integers, owners: int, items: Integers, key: Floats) -> tuple[Integers, Integers, Integers]:
+    """Items by rising key within their owners: (items, their owners, both as a table with a row per owner).
+
+    `owner` is sorted. Rows are filled up with -1 from the left, so that "behind" is the same for every row.
+    """
+    starts = _starts(np.bincount(owner, minlength=owners))
+    place = np.arange(len(owner)) - starts[owner]
+    shape = (owners, int(np.diff(starts).max()))
+    keys, table = np.full(shape, -np.inf), np.full(shape, -1, dtype=np.int64)
+    keys[owner, place], table[owner, place] = key, items
+    table = np.take_along_axis(table, np.argsort(keys, axis=1, kind="stable"), axis=1)
+    return table[table >= 0], owner, table
+
+
+def _stacked(above: Integers, below: Integers) -> Integers:
+    """One table of paths from two, the narrower filled up with -1."""
+    table = np.full((len(above) + len(below), max(above.shape[1], below.shape[1])), -1, dtype=np.int64)
+    table[: len(above), : above.shape[1]] = above
+    table[len(above) :, : below.shape[1]] = below
+    return table
 
 
 def padded(paths: Sequence[tuple[int, ...]]) -> Integers:
