@@ -8,6 +8,7 @@ half of the rows for training, where conjunctions have a chance to show.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from datasets import SETS, origin
@@ -239,6 +240,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
     arguments = parser.parse_args()
+    arguments.data = arguments.data and str(Path(arguments.data).resolve(strict=True))  # cells run in a folder of their own
     runner = Runner("rules_table1", arguments.cache, arguments.again, arguments.stale, arguments.seconds)
     jobs = jobs_of(arguments)
     records = runner.run([block_of(arguments, *job) for job in jobs])

@@ -43,7 +43,7 @@ def outputs(folder: Path) -> None:
 
 def words(path: Path) -> str:
     """An output without its line ends and the digits that another processor may compute differently."""
-    return re.sub(r"\d[\d ]*\.\d+(e[-+]?\d+)?|\d[\d ]{4,}\d|\d+ %", "#", " ".join(path.read_text(encoding="utf-8").split()))
+    return re.sub(r"\d[\d ]*\.\d+(e[-+]?\d+)?|\d[\d ]*\d\d|\d+ %", "#", " ".join(path.read_text(encoding="utf-8").split()))
 
 
 def main() -> None:

@@ -44,8 +44,8 @@ def test_whatever_is_asked_of_the_solver(loss: str) -> None:
     instance = case(loss, 1.25, "full", seed=1)
     best = generic_optimum(instance).value
     options: list[dict[str, Any]] = [
-        {"batch": 1}, {"certified_prune": False}, {"certified_prune": False, "relative_prune": 1e-6}, {"tolerance": 1e-4},
-        {"tolerance": 1e-4, "gain_tolerance": 1e-3, "certified_prune": False},
+        {"batch": 1}, {"prune": None}, {"prune": 0.01}, {"prune": 0.5}, {"tolerance": 1e-4},
+        {"tolerance": 1e-4, "gain_tolerance": 1e-3, "prune": None},
     ]  # fmt: skip
     for some in options:
         check_bracket(instance, solved(instance, **some), best)

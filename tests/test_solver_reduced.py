@@ -269,16 +269,27 @@ def test_a_stricter_gap_never_gives_a_worse_model() -> None:
 def test_pruning_keeps_few_and_stays_within_the_claim() -> None:
     """The pruned model's own objective is what the certificate prints, and pruning never keeps more than there was."""
     instance = case("logistic", 1.1, "full", p=6, rows=40, seed=1)
-    plain = solved(instance, certified_prune=False)
+    plain = solved(instance, prune=None)
     pruned = solved(instance)
     assert len(pruned.atoms) < len(plain.atoms)
     assert pruned.certificate.holds
     F = weights_of(instance, pruned)
     assert instance.primal(F, pruned.intercept) == pytest.approx(pruned.certificate.value, rel=1e-9)
-    share = 0.05
-    relative = solved(instance, certified_prune=False, relative_prune=share)
-    size = row_sizes(relative.coefficients)
-    assert size.min() > share * size.max()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.8])
+def test_a_relative_cut_stops_where_the_certificate_would_break(share: float) -> None:
+    """Every weight above the share stays; of the others so many that the model shown is certified."""
+    instance = case("logistic", 1.1, "full", p=6, rows=40, seed=1)
+    plain, cut, fewest = solved(instance, prune=None), solved(instance, prune=share), solved(instance)
+    size = row_sizes(solved(instance, prune=1e-12).coefficients)
+    above = int((size > share * size.max()).sum())
+    assert cut.certificate.holds
+    assert max(above, len(fewest.atoms)) <= len(cut.atoms) <= len(plain.atoms)
+    if above >= len(fewest.atoms):
+        assert len(cut.atoms) == above
+    F = weights_of(instance, cut)
+    assert instance.primal(F, cut.intercept) == pytest.approx(cut.certificate.value, rel=1e-9)
 
 
 @dataclass

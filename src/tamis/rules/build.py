@@ -50,13 +50,11 @@ class Built:
         from tamis.solvers.reduced import solve_reduced
 
         settings = self.settings
-        certified = final and settings.prune == "certified"
-        relative = None if settings.prune in ("certified", None) or not final else float(settings.prune)
+        prune = 0.0 if settings.prune == "certified" else settings.prune
         reducer = solve_mirror if settings.solver == "mirror" else solve_reduced
         return HierarchicalSolver(
             max_atoms=settings.max_nodes,
-            certified_prune=certified,
-            relative_prune=relative,
+            prune=prune if final else None,
             reducer=reducer,
             keep_state=keep_state,
             thorough=final,

@@ -69,8 +69,8 @@ class RuleClassifier(ClassifierMixin, RuleModel):  # type: ignore[misc]
     max_rules : int, optional
         The largest certified model on the path with no more rules than this.
     prune : "certified", None or float
-        "certified" keeps the fewest rules that still meet the certificate; a number drops weights below that share
-        of the largest.
+        "certified" keeps the fewest rules that still meet the certificate; a number such as 0.01 keeps all whose weight is
+        above that share of the largest, and of the others only what the certificate needs; None keeps all.
     refit : bool
         Refit the chosen rules nearly unpenalised (the certificate speaks of the selection).
     solver : {"mm", "mirror"}

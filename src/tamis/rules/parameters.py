@@ -101,7 +101,7 @@ def _class_weight(value: Any) -> bool:
 
 
 def _prune(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value == "certified") or (_number(value) and 0 <= value < 1)
+    return value is None or (isinstance(value, str) and value == "certified") or (_number(value) and 0 < value < 1)
 
 
 def _path(value: Any) -> bool:
@@ -116,7 +116,7 @@ SIMPLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_support": (lambda value: _number(value) and value > 0, "a share of the rows below 1, or a number of rows from 1 on"),
     "tolerance": (lambda value: _number(value) and 0 < value < 1, "a number between 0 and 1"),
     "gain_tolerance": (lambda value: _number(value) and 0 < value <= 1, "a number between 0 and 1"),
-    "prune": (_prune, "'certified', None, or a share of the largest weight"),
+    "prune": (_prune, "'certified', None, or a share of the largest weight between 0 and 1"),
     "max_nodes": (lambda value: _whole(value) and value >= 2, "a whole number >= 2"),
     "C": (lambda value: value is None or (_number(value) and 1e-100 < value < 1e100), "a positive number, or None for a path"),
     "n_cuts": (lambda value: _whole(value) and value >= 1, "a whole number >= 1"),

@@ -29,10 +29,14 @@ class RuleRegressor(RegressorMixin, RuleModel):  # type: ignore[misc]
         Half the squared error; Huber with its corner at 1.345 robust standard deviations; counts with a log link.
     scoring : str, optional
         What folds are judged by: mean loss, "mse", "r2", "d2".
-    rho, C, growth, max_length, min_support, lattice, cuts, n_cuts, tolerance, choose, gain_tolerance, complements,
-    monotone, costs, propositions, max_literals, max_rules, prune, refit, solver, max_nodes, n_path, cv, time_limit,
-    journal, n_jobs, random_state, verbose
-        See RuleClassifier.
+    rho, C, growth, max_length, min_support, lattice, monotone, costs
+        What is searched and what it costs: see RuleClassifier.
+    cuts, n_cuts, complements, propositions, max_literals
+        Which conditions there are: see RuleClassifier.
+    tolerance, gain_tolerance, choose, max_rules, prune, refit, cv, n_path
+        What is asked for and how it is chosen: see RuleClassifier.
+    solver, max_nodes, time_limit, journal, n_jobs, random_state, verbose
+        How it is run: see RuleClassifier.
 
     Attributes
     ----------

@@ -58,10 +58,9 @@ class HierarchicalSolver:
         Newcomers let in per round; half as many as are held once that is more, so that large models take few rounds.
     max_atoms : int
         Held atoms at which a knot is given up as it stands.
-    certified_prune : bool
-        Keep at each knot the fewest atoms that still meet the certificate.
-    relative_prune : float or None
-        Without it: drop weights up to this share of the largest.
+    prune : float or None
+        Keep at each knot the fewest atoms that still meet the certificate, but all whose weight is above this share of
+        the largest. None: keep all.
     reducer : callable
         Solves the problem on the held atoms.
     keep_state : bool
@@ -73,8 +72,7 @@ class HierarchicalSolver:
 
     batch: int = 100
     max_atoms: int = 3000
-    certified_prune: bool = True
-    relative_prune: float | None = None
+    prune: float | None = 0.0
     reducer: Callable[..., Point] = solve_reduced
     keep_state: bool = True
     thorough: bool = True
@@ -111,7 +109,7 @@ class HierarchicalSolver:
         """The absolute gap asked for: a share of the objective, and of what is gained over the constant model."""
         gained = constant - value
         wanted = min(problem.tolerance * abs(value), max(problem.gain_tolerance * gained, 0.9 * NOTHING * abs(constant) - gained))
-        return max(wanted, 1e-13 * abs(constant)) * (0.5 if self.certified_prune else 0.98)
+        return max(wanted, 1e-13 * abs(constant)) * (0.98 if self.prune is None else 0.5)
 
     def certify(self, problem: Problem, t: float, state: State, stop: Callable[[], bool]) -> tuple[Verdict, State]:
         """Bound the dual norm over held atoms and over all others, and say what follows."""
@@ -193,13 +191,11 @@ class HierarchicalSolver:
         """Positions, weights, intercept and objective of the atoms kept."""
         point, held = state.point, state.held
         assert point is not None
-        size = row_sizes(point.weights)
-        if self.certified_prune:
+        if self.prune is not None:
             from tamis.solvers.prune import fewest
 
-            return fewest(problem, targets, held, point, certificate, self.reducer)
-        share = self.relative_prune or 0.0
-        keep = [int(i) for i in np.flatnonzero((size > share * size.max(initial=0.0)) & ~held.silent)]
+            return fewest(problem, targets, held, point, certificate, self.reducer, self.prune)
+        keep = [int(i) for i in np.flatnonzero((row_sizes(point.weights) > 0) & ~held.silent)]
         kept = np.zeros_like(point.weights)
         kept[keep] = point.weights[keep]
         # the claim is about the model shown, so its objective is computed afresh

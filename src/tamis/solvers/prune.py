@@ -24,20 +24,26 @@ Floats = NDArray[np.float64]
 Model = tuple[list[int], Floats, Floats, float]
 
 
-def fewest(problem: Problem, targets: Targets, held: Held, point: Point, certificate: Certificate, reducer: Callable[..., Point]) -> Model:
-    """(positions, weights, intercepts, objective) of the smallest kept set, found by bisection on its size."""
+def fewest(
+    problem: Problem, targets: Targets, held: Held, point: Point, certificate: Certificate, reducer: Callable[..., Point], share: float
+) -> Model:
+    """(positions, weights, intercepts, objective) of the smallest kept set, found by bisection on its size.
+
+    Weights above `share` of the largest all stay; with a share, dropping everything below it is tried first.
+    """
     size = np.where(held.silent, 0.0, row_sizes(point.weights))
     order = [int(i) for i in np.argsort(-size, kind="stable") if size[i] > 1e-9 * size.max(initial=0.0)]
     allowed = _allowed_value(certificate)
     best: Model = (order, point.weights[order], point.intercept, point.value)
-    low, high = 0, len(order)
+    low, high = int(np.count_nonzero(size > share * size.max(initial=0.0))) if share else 0, len(order)
+    middle = low if share else high // 2
     while low < high:
-        middle = (low + high) // 2
         model = _refit(problem, targets, held, point, order[:middle], allowed, reducer)
         if model[3] <= allowed:
             best, high = model, middle
         else:
             low = middle + 1
+        middle = (low + high) // 2
     return best
 
 
