@@ -147,7 +147,7 @@ def _highest(value: Callable[[float], float], top: float) -> tuple[float, float]
         return top, value(top)
     edge = min(top, 1.06) if top <= 1.0 else min(1.06, 0.5 * (1.0 + top))
     low = 0.94 * min(top, 1.0)
-    points = [(at, value(at)) for at in (low, 1.0 if top > 1.0 else 0.5 * (low + edge), edge)]
+    points = [(at, value(at)) for at in (low, 1.0 if edge > 1.001 else 0.5 * (low + edge), edge)]
     best = 1
     for _ in range(5):
         first = min(max(best - 1, 0), len(points) - 3)

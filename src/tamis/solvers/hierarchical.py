@@ -140,10 +140,11 @@ class HierarchicalSolver:
         """The coarsest integer point whose rounding costs next to nothing of the target, with its norm on the held set."""
         point = state.point
         assert point is not None
+        fine = max(1e-7, 0.05 * target / abs(point.value)) if point.value else 1e-7
         for bits in BITS:
             dual = integer_point(targets, point.pull, bits)
             force = pulls(state.held, state.held.columns.score(targets.fold(dual.units)) * dual.quantum)
-            limit, eta = polish(state.held, force, point.eta, rho, slack=max(1e-7, 0.05 * target / abs(point.value)))
+            limit, eta = polish(state.held, force, point.eta, rho, slack=fine)
             if len(state.held) == 1 or best_scale(targets, dual.pull(), limit)[0] >= point.bound - 0.05 * target:
                 break
         return dual, limit, eta

@@ -1,0 +1,21 @@
+"""scikit-learn's own checks, all of them, with no expected failure."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tamis import RuleClassifier, RuleRegressor
+
+ESTIMATORS = [
+    RuleClassifier(),
+    RuleRegressor(),
+    RuleClassifier(loss="hinge", rho=1.5, n_path=5, cv=2),
+    RuleClassifier(multi_class="ovr", choose="ebic", n_path=5),
+    RuleClassifier(lattice="disjunction", refit=True, C=1.0),
+    RuleRegressor(loss="huber", C=1.0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_s_checks(estimator, check):
+    check(estimator)
