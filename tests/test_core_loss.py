@@ -53,6 +53,17 @@ def test_the_gradient_is_the_slope_of_the_value(problem: tuple[str, Targets, Any
         assert gradient[row, column] == pytest.approx(slope, rel=1e-6, abs=1e-6 * targets.weight.sum())
 
 
+@given(problems())
+def test_conjugates_said_to_be_parabolas_are(problem: tuple[str, Targets, Any]) -> None:
+    _, targets, eta = problem
+    assume(targets.loss.parabolic)
+    pull = targets.pull(eta)
+    start, middle, end = (targets.dual(share * pull) for share in (0.0, 0.5, 1.0))
+    for share in (0.2, 0.7, 0.9):
+        lagrange = (1 - share) * (1 - 2 * share) * start + 4 * share * (1 - share) * middle + share * (2 * share - 1) * end
+        assert targets.dual(share * pull) == pytest.approx(lagrange, rel=1e-9, abs=1e-9 * (abs(end) + abs(middle) + 1))
+
+
 @given(problems(rows=4, columns=4))
 def test_the_curvature_is_the_slope_of_the_gradient(problem: tuple[str, Targets, Any]) -> None:
     name, targets, eta = problem

@@ -115,8 +115,12 @@ def _move(units: Integers, high: int, low: int, excess: int, donors: NDArray[np.
 def best_scale(targets: Targets, pull: Array, norm: float) -> tuple[float, float]:
     """(dual value, scale t): max over t of dual(t z) - t^2 norm^2 / 2, concave in t. `norm`: any upper bound of the dual norm of z."""
     top = min(2.0, targets.reach(pull))
-    scale, value = _highest(lambda t: targets.dual(t * pull) - 0.5 * t * t * norm * norm, top)
-    return value, scale
+
+    def value(at: float) -> float:
+        return targets.dual(at * pull) - 0.5 * at * at * norm * norm
+
+    scale, best = (_highest_parabola if targets.loss.parabolic else _highest)(value, top)
+    return best, scale
 
 
 def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
@@ -162,6 +166,15 @@ def _highest(value: Callable[[float], float], top: float) -> tuple[float, float]
             return points[best]
     between = (points[best - 1][0] if best else 0.0, points[best + 1][0] if best + 1 < len(points) else top)
     return max(points[best], *((end, value(end)) for end in (1e-12 * top, top)), _brent(value, *between), key=_by_value)
+
+
+def _highest_parabola(value: Callable[[float], float], top: float) -> tuple[float, float]:
+    """The same for a parabola, which three points give away; what is returned is an evaluated point all the same."""
+    if not top > 0:
+        return top, value(top)
+    points = [(at, value(at)) for at in (1e-12 * top, 0.5 * top, top)]
+    at = min(max(_vertex(*points)[0], 1e-12 * top), top)
+    return max(*points, (at, value(at)), key=_by_value)
 
 
 def _vertex(low: tuple[float, float], middle: tuple[float, float], high: tuple[float, float]) -> tuple[float, float]:

@@ -25,6 +25,7 @@ class Loss(Protocol):
 
     name: ClassVar[str]
     smooth: ClassVar[bool]
+    parabolic: ClassVar[bool]  # the conjugate is a parabola along every ray, inside its domain
 
     def value(self, eta: Array, y: Array, s: Array) -> float: ...
     def gradient(self, eta: Array, y: Array, s: Array) -> Array: ...
@@ -43,6 +44,7 @@ class Squared:
 
     name: ClassVar[str] = "squared"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = True
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         return 0.5 * _total(s, (y - eta) ** 2)
@@ -67,6 +69,7 @@ class Huber:
     delta: float = 1.345
     name: ClassVar[str] = "huber"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = True
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         error = np.abs(y - eta)
@@ -95,6 +98,7 @@ class Poisson:
 
     name: ClassVar[str] = "poisson"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = False
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         with np.errstate(over="ignore"):
@@ -125,6 +129,7 @@ class Logistic:
 
     name: ClassVar[str] = "logistic"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = False
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         return _total(s, np.logaddexp(0.0, -y * eta))
@@ -153,6 +158,7 @@ class SquaredHinge:
 
     name: ClassVar[str] = "squared_hinge"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = True
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         return 0.5 * _total(s, np.maximum(0.0, 1.0 - y * eta) ** 2)
@@ -180,6 +186,7 @@ class SmoothedHinge:
     width: float = 1.0
     name: ClassVar[str] = "smoothed_hinge"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = True
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         short = np.maximum(1.0 - y * eta, 0.0)
@@ -210,6 +217,7 @@ class Hinge:
 
     name: ClassVar[str] = "hinge"
     smooth: ClassVar[bool] = False
+    parabolic: ClassVar[bool] = True
 
     def smoothed(self, width: float) -> SmoothedHinge:
         """The loss a Newton step may work on; within width / 2 of the hinge per unit weight."""
@@ -240,6 +248,7 @@ class Multinomial:
 
     name: ClassVar[str] = "multinomial"
     smooth: ClassVar[bool] = True
+    parabolic: ClassVar[bool] = False
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
         top = eta.max(axis=1, keepdims=True)
