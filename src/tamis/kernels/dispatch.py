@@ -22,7 +22,7 @@ from tamis.kernels.reference import Leaves, Literals, Net, RowValues
 __all__ = ["Leaves", "Literals", "Net", "RowValues", "conjunction_sums", "kernels_in_use", "leaf_powers"]
 
 COMPILE_SECONDS = 1.5
-SECONDS_PER_CELL = 1.2e-10  # numpy twin, by matrix product: per node, literal, row and group
+SECONDS_PER_CELL = 2.5e-11  # numpy twin, by matrix product in float32: per node, counted literal, row and group
 SECONDS_PER_PAIR = 4e-9  # numpy twin, pair by pair: per (node, extension) and row
 SMALL = 2**22  # cells below which threads are not worth starting
 _spent = [0.0]  # seconds of numpy work so far in this process
@@ -48,7 +48,7 @@ def _twin(seconds: float) -> Any:
 
 def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: Any, values: RowValues, threads: int = 1) -> tuple[Any, Any]:
     """Support and value sums of nodes joined with their extensions; see `reference.conjunction_sums`."""
-    cells = len(nodes) * literals.words.size * 64.0 * (1 + len(values.values))
+    cells = len(nodes) * literals.counted[0].size * 64.0 * (1 + len(values.values))
     by_pair = len(extensions) * literals.rows * SECONDS_PER_PAIR
     twin = _twin(by_pair if len(extensions) * 4 < len(nodes) * len(literals.words) else max(cells * SECONDS_PER_CELL, 0.2 * by_pair))
     if twin is reference or threads <= 1 or cells < SMALL:
@@ -64,7 +64,7 @@ def conjunction_sums(literals: Literals, nodes: Any, starts: Any, extensions: An
 
 def leaf_powers(literals: Literals, leaves: Leaves, net: Net, threads: int = 1) -> tuple[Any, Any]:
     """Power sums over the extensions of nodes; see `reference.leaf_powers`."""
-    cells = len(leaves.nodes) * literals.words.size * 64.0 * (1 + len(net.shifted.values))
+    cells = len(leaves.nodes) * literals.counted[0].size * 64.0 * (1 + len(net.shifted.values))
     twin = _twin(cells * SECONDS_PER_CELL)
     if twin is reference or threads <= 1 or cells < SMALL:
         return tuple(twin.leaf_powers(literals, leaves, net))

@@ -1,7 +1,7 @@
 """The kernels' truth, in plain numpy: the compiled loops must equal these, integer sums to the last bit.
 
 Booleans are packed 64 rows to a little-endian word. Integer row values are held twice: as plain integers, for
-one matrix product in float64 (exact below 2^53), and as bit planes, for AND + popcount on packed words.
+one matrix product in the narrowest floats that are exact, and as bit planes, for AND + popcount on packed words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-EXACT = 2**53  # integers up to here are exact in float64
+EXACT, NARROW = 2**53, 2**24  # integers up to here are exact in float64, in float32
 NEGLIGIBLE = 1e-16  # powers below this are counted, not added
 TWIN_CELLS = 2**22
 
@@ -63,10 +63,25 @@ class Literals:
         column[mirrored] = column[partner[mirrored]]
         return np.ascontiguousarray(np.vstack([self.words[~mirrored], everywhere]).T), column, mirrored
 
+    def products(self, rows: Any, owner: Integers, extensions: Integers) -> Floats:
+        """Sums of non-negative row values, (nodes, rows) floats, over literals: for node `owner[i]`, literal `extensions[i]`."""
+        _, column, mirrored = self.counted
+        sums = rows @ self._columns(rows.dtype)
+        found = sums.ravel()[owner * sums.shape[1] + column[extensions]]
+        opposite = mirrored[extensions]
+        if opposite.any():
+            found = np.where(opposite, sums[:, -1][owner] - found, found)
+        return np.asarray(found, dtype=np.float64)
+
+    def _columns(self, dtype: Any) -> Any:
+        """(rows, counted columns) in these floats, made once."""
+        if dtype not in self._made:
+            self._made[dtype] = np.ascontiguousarray(unpack_rows(np.ascontiguousarray(self.counted[0].T), self.rows).T.astype(dtype))
+        return self._made[dtype]
+
     @cached_property
-    def floats(self) -> Floats:
-        """(rows, literals)."""
-        return np.ascontiguousarray(unpack_rows(self.words, self.rows).T.astype(np.float64))
+    def _made(self) -> dict[Any, Any]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -89,11 +104,12 @@ class RowValues:
         return stacked, np.array(group, dtype=np.int64), np.array(shift, dtype=np.int64)
 
     @cached_property
-    def floats(self) -> Floats:
-        """The values as floats, refused when a sum of them could be inexact."""
-        if int(self.values.sum(axis=1).max(initial=0)) >= EXACT:
+    def floats(self) -> Any:
+        """The values as the narrowest floats that hold every sum of them, refused when none does."""
+        most = max(int(self.values.sum(axis=1).max(initial=0)), self.values.shape[1])
+        if most >= EXACT:
             raise OverflowError("row values too large for an exact float64 sum")
-        return self.values.astype(np.float64)
+        return self.values.astype(np.float32 if most < NARROW else np.float64)
 
 
 def conjunction_words(literals: Words, nodes: Any) -> Words:
@@ -117,25 +133,24 @@ def conjunction_sums(
     support = np.zeros(len(extensions), dtype=np.int64)
     sums = np.zeros((len(extensions), len(values.values)), dtype=np.int64)
     owner = np.repeat(np.arange(len(nodes)), size)
-    weights = np.concatenate([np.ones((1, rows)), values.floats])
+    weights = np.concatenate([np.ones((1, rows), dtype=values.floats.dtype), values.floats])
     masks = conjunction_words(literals.words, nodes)
+    step = max(1, TWIN_CELLS // max(rows, 1))
     # few extensions per node: pair by pair; many: a matrix product with every literal
     if len(extensions) * 4 < len(nodes) * len(literals.words) or rows * len(literals.words) > 2 * TWIN_CELLS:
-        step = max(1, TWIN_CELLS // max(rows, 1))
         for first in range(0, len(extensions), step):
             part = slice(first, first + step)
             covered = unpack_rows(masks[owner[part]] & literals.words[extensions[part]], rows)
-            found = (covered.astype(np.float64) @ weights.T).astype(np.int64)
+            found = (covered.astype(weights.dtype) @ weights.T).astype(np.int64)
             support[part], sums[part] = found[:, 0], found[:, 1:]
         return support, sums
-    step = max(1, TWIN_CELLS // max(rows, 1))
     for first in range(0, len(nodes), step):
         covered = unpack_rows(masks[first : first + step], rows)
         inside = slice(starts[first], starts[min(first + step, len(nodes))])
         place = (owner[inside] - first, extensions[inside])
-        support[inside] = (covered @ literals.floats)[place].astype(np.int64)
+        support[inside] = literals.products(covered * weights[0], *place).astype(np.int64)
         for group, row in enumerate(weights[1:]):
-            sums[inside, group] = ((covered * row) @ literals.floats)[place].astype(np.int64)
+            sums[inside, group] = literals.products(covered * row, *place).astype(np.int64)
     return support, sums
 
 
@@ -189,23 +204,40 @@ def leaf_powers(literals: Literals, leaves: Leaves, net: Net) -> tuple[Floats, I
     for first in range(0, count, step):
         last = min(first + step, count)
         covered = unpack_rows(masks[first:last], rows)
-        inside = slice(leaves.starts[first], leaves.starts[last])
         owner = np.repeat(np.arange(last - first), np.diff(leaves.starts[first : last + 1]))
-        place = (owner, leaves.extensions[inside])
-        support = (covered @ literals.floats)[place]
-        useful = (support > 0) & (support < leaves.support[first:last][owner])
-        square = np.zeros(len(owner))
-        sign = leaves.sign[first:last][owner]
-        sign = np.where(sign == 0, net.sign[place[1]], sign)
-        for column in range(net.columns):
-            shifted = covered * net.shifted.floats[column]
-            value = (shifted @ literals.floats)[place] - net.offset * support
-            value = np.where(sign == 0, value, np.maximum(sign * value, 0.0))
-            square += value**2
-        if net.least:
-            useful &= ((covered * net.shifted.floats[net.columns]) @ literals.floats)[place] >= net.least
-        weighed = leaves.factor[first:last][owner] * net.shrink[place[1]] * np.sqrt(square)
-        large = useful & (weighed > NEGLIGIBLE ** (1.0 / net.exponent))
-        np.add.at(powers[first:last], owner[large], weighed[large] ** net.exponent)
-        looked[first:last] = np.bincount(owner, useful, last - first)
+        useful, weighed = _weighed(literals, covered, owner, leaves, slice(first, last), net)
+        large = np.flatnonzero(useful & (weighed > NEGLIGIBLE ** (1.0 / net.exponent)))
+        powers[first:last] = np.bincount(owner[large], _power(weighed[large], net.exponent), last - first)
+        looked[first:last] = np.bincount(owner[useful], minlength=last - first)
     return powers, looked
+
+
+def _weighed(
+    literals: Literals, covered: NDArray[np.bool_], owner: Integers, leaves: Leaves, part: slice, net: Net
+) -> tuple[NDArray[np.bool_], Floats]:
+    """Per extension of a slice of the nodes: whether it is useful, and factor * shrink * |G|."""
+    values, extensions = net.shifted.floats, leaves.extensions[leaves.starts[part.start] : leaves.starts[part.stop]]
+    support = literals.products(covered.astype(values.dtype), owner, extensions)
+    useful = (support > 0) & (support < leaves.support[part][owner])
+    sign = np.where(leaves.sign[part][owner] == 0, net.sign[extensions], leaves.sign[part][owner])
+    square = np.zeros_like(support)
+    for column in range(net.columns):
+        value = literals.products(covered * values[column], owner, extensions) - net.offset * support
+        if sign.any():
+            value = np.where(sign == 0, value, np.maximum(sign * value, 0.0))
+        square += value**2
+    if net.least:
+        useful &= literals.products(covered * values[net.columns], owner, extensions) >= net.least
+    return useful, leaves.factor[part][owner] * net.shrink[extensions] * np.sqrt(square)
+
+
+def _power(base: Floats, exponent: float) -> Floats:
+    """base ** exponent, by squaring where the exponent is whole but for its last bits, as rho / (rho - 1) is at the usual rho."""
+    whole = round(exponent)
+    if abs(exponent - whole) >= 1e-13 * exponent:
+        return base**exponent
+    result, square = np.ones_like(base), base
+    while whole:
+        result = result * square if whole & 1 else result
+        square, whole = square * square, whole >> 1
+    return result

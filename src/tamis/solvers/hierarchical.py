@@ -26,7 +26,9 @@ from tamis.solvers.reduced import Point, objective, solve_reduced
 Floats = NDArray[np.float64]
 BITS = (11, 15, 23, 31)  # sizes of the integer dual point, the next one when rounding costs too much
 NOTHING = 1e-6  # gains below this share of the constant model's objective are not gains
+ROUNDING = 1e-4  # of the target, itself below what was asked: the floor of a search is met to rounding, not exactly
 TIGHTEST = 1e-4  # share of the target below which tighter held solves are given up
+BARREN = 0.1  # share of the target by which newcomers must lower the objective for a fair search to go on
 START_SHARE = 1e-3  # new atoms start at this share of the largest weight
 
 
@@ -44,6 +46,7 @@ class State:
     certified_eta: Floats | None = None
     bound: float = -np.inf
     tight: float = 1.0
+    before: float = np.inf  # objective when this knob value was last certified
     looked: int = 0
     t: float = 0.0
 
@@ -94,7 +97,7 @@ class HierarchicalSolver:
         if state.t != t:
             level, constant = constant_model(targets, targets.columns)
             intercept = state.intercept if row_sizes(state.weights).any() else level
-            state = replace(state, constant=constant, intercept=intercept, t=t, bound=-np.inf, tight=1.0)
+            state = replace(state, constant=constant, intercept=intercept, t=t, bound=-np.inf, tight=1.0, before=np.inf)
         if len(state.held) == 1:
             level, constant = constant_model(targets, targets.columns)
             point = Point(np.zeros((1, len(level))), level, constant, 0.0, _constant_pull(targets, level), np.ones(1), -np.inf)
@@ -127,13 +130,15 @@ class HierarchicalSolver:
         looked = state.looked + priced.looked
         if bound > state.bound or not np.isfinite(state.bound):
             state = replace(state, bound=bound, dual=dual, certified_eta=eta)
-        met = point.value - state.bound <= target * (1 + 1e-9)
+        met = point.value - state.bound <= target * (1 + ROUNDING)
         # nothing to let in and yet not met: the held problem itself must be solved more tightly
         tight = state.tight if met or priced.newcomers else 0.3 * state.tight
-        state = replace(state, tight=tight, looked=looked)
+        # what the last newcomers gave a search that is not thorough foretells what the next would give
+        barren = not self.thorough and state.before - point.value <= BARREN * target
+        state = replace(state, tight=tight, looked=looked, before=point.value)
         scope = Scope(structure.describe(), f"{problem.knob} = {t:.4g}", len(state.held) - 1, looked)
         certificate = Certificate("duality gap", point.value, state.bound, problem.tolerance, scope, state.constant, problem.gain_tolerance)
-        settled = met or tight < TIGHTEST or not (self.thorough or priced.newcomers)
+        settled = met or tight < TIGHTEST or barren or not (self.thorough or priced.newcomers)
         return Verdict(certificate, priced.newcomers, settled), state
 
     def _integer_dual(self, targets: Targets, state: State, target: float, rho: float) -> tuple[DualPoint, float, Floats]:
