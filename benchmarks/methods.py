@@ -288,7 +288,12 @@ METHODS: dict[str, Method] = {
     "tamis-default": Method("tamis, defaults", "nothing set: its own path, CV and one-SE rule", fit_tamis_default, OURS, False),
     "l1": Method("L1 single conditions", "scikit-learn liblinear, C by the same CV", fit_l1, ("scikit-learn",)),
     "rulefit": Method("RuleFit", "imodels defaults: at most 30 rules, penalty by its own CV", fit_rulefit, ("imodels",)),
-    "rulefit-tuned": Method("RuleFit tuned", "max_rules in 30, 100, 300 by one draw of the three folds (its fits are slow), penalty by its own CV", fit_rulefit_tuned, ("imodels",)),
+    "rulefit-tuned": Method(
+        "RuleFit tuned",
+        "max_rules in 30, 100, 300 by one draw of the three folds (its fits are slow), penalty by its own CV",
+        fit_rulefit_tuned,
+        ("imodels",),
+    ),
     "figs": Method("FIGS", "max_rules in 4, 8, 12, 20, 40 by the same CV", fit_figs, ("imodels",)),
     "boosted": Method("BoostedRules", "n_estimators in 15, 50, 150 by the same CV", fit_boosted, ("imodels",)),
     "ebm": Method(

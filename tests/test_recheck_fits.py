@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from tamis import RuleClassifier, RuleRegressor, load
 from tamis.core.certificate import Certificate
@@ -162,6 +163,21 @@ def test_a_model_too_large_to_certify_still_tells_the_truth() -> None:
     verdict = fit.certificate.recheck()
     assert not verdict.refuted, verdict
     assert verdict.bound < fit.certificate.value
+
+
+@pytest.mark.parametrize("nodes", [60, 100])
+def test_a_fit_that_may_not_grow_still_ends_with_a_useful_bound(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, score = table(300, seed=5)
+    model = RuleClassifier(C=100.0, max_nodes=nodes)
+    whole = fitted(RuleClassifier(C=100.0, prune=None, tolerance=1e-3), frame, score > 0.6)
+    small = fitted(model, frame, score > 0.6)
+    assert whole.certificate.holds
+    assert not small.certificate.holds
+    assert small.certificate.bound <= whole.certificate.value * (1 + 1e-9)
+    assert not small.certificate.recheck().refuted
+    # without higher floors the bound is what a search left that was cut short at its first newcomers
+    monkeypatch.setattr("tamis.solvers.hierarchical.EASED", ())
+    assert fitted(clone(model), frame, score > 0.6).certificate.gap > small.certificate.gap + 0.05
 
 
 def test_the_scale_of_the_benchmark_takes_seconds() -> None:

@@ -19,7 +19,7 @@ from tamis.core.dual import DualPoint, allowed_norm, balanced, best_scale, const
 from tamis.core.follow import Problem, Verdict
 from tamis.core.loss import Targets
 from tamis.core.path import Knot
-from tamis.core.structure import Atom, Held, Hierarchy
+from tamis.core.structure import Atom, Held, Hierarchy, Priced
 from tamis.solvers.norm import polish, pulls, row_sizes
 from tamis.solvers.reduced import Point, objective, solve_reduced
 
@@ -28,6 +28,7 @@ BITS = (11, 15, 23, 31)  # sizes of the integer dual point, the next one when ro
 NOTHING = 1e-6  # gains below this share of the constant model's objective are not gains
 ROUNDING = 1e-4  # of the target, itself below what was asked: the floor of a search is met to rounding, not exactly
 TIGHTEST = 1e-4  # share of the target below which tighter held solves are given up
+EASED = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)  # times the floor wanted: what a fit that may not grow tries to certify
 BARREN = 0.1  # share of the target by which newcomers must lower the objective for a fair search to go on
 START_SHARE = 1e-3  # new atoms start at this share of the largest weight
 
@@ -123,8 +124,7 @@ class HierarchicalSolver:
         pull = dual.pull()
         floor = allowed_norm(targets, pull, point.value - target)
         scale = float(np.sqrt(2.0 * abs(point.value))) or 1.0
-        count = max(self.batch, len(state.held) // 2)
-        priced = structure.price(dual.folded(targets), state.held, max(floor, 1e-9 * scale), count, stop, thorough=self.thorough)
+        priced = self._priced(structure, dual.folded(targets), state, max(floor, 1e-9 * scale), stop)
         norm = max(limit, priced.bound)
         bound = best_scale(targets, pull, norm)[0]
         looked = state.looked + priced.looked
@@ -140,6 +140,21 @@ class HierarchicalSolver:
         certificate = Certificate("duality gap", point.value, state.bound, problem.tolerance, scope, state.constant, problem.gain_tolerance)
         settled = met or tight < TIGHTEST or barren or not (self.thorough or priced.newcomers)
         return Verdict(certificate, priced.newcomers, settled), state
+
+    def _priced(self, structure: Hierarchy, dual: DualPoint, state: State, floor: float, stop: Callable[[], bool]) -> Priced:
+        """Newcomers, and a bound on every atom outside; where no newcomer may be let in, the lowest of some floors that holds.
+
+        A search that has found newcomers is cut short, so the bound it leaves is far too high to end with.
+        """
+        priced = structure.price(dual, state.held, floor, max(self.batch, len(state.held) // 2), stop, thorough=self.thorough)
+        if not self.full(state) or not priced.newcomers:
+            return priced
+        for factor in EASED:
+            eased = structure.price(dual, state.held, factor * floor, 1, stop)
+            priced = replace(priced, bound=min(priced.bound, eased.bound), looked=priced.looked + eased.looked)
+            if not eased.newcomers or stop():
+                break
+        return priced
 
     def _integer_dual(self, targets: Targets, state: State, target: float, rho: float) -> tuple[DualPoint, float, Floats]:
         """The coarsest integer point whose rounding costs next to nothing of the target, with its norm on the held set."""
