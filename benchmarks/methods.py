@@ -16,7 +16,7 @@ import numpy as np
 Frame = Any
 Array = np.ndarray[Any, Any]
 GRID = [10.0**power for power in range(-3, 4)]
-REPEATS = 5  # draws of the three folds; a fold of 8 to 53 rows says little, so one draw alone chooses by luck
+REPEATS, FEW = 5, 300  # draws of the three folds below so many rows: a fold of 8 to 53 rows says little, one draw chooses by luck
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Method:
 
 
 def tuned(model: Any, grid: dict[str, list[Any]], X: Any, y: Array, state: int, folds: Any = None) -> Any:
-    """The model refitted with the grid's best values: 3 stratified folds drawn 5 times, macro-F1, the first of equals."""
+    """The model refitted with the grid's best values: 3 stratified folds, drawn 5 times if rows are few, macro-F1, the first of equals."""
     from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold
 
-    folds = folds or RepeatedStratifiedKFold(n_splits=3, n_repeats=REPEATS, random_state=state)
+    folds = folds or RepeatedStratifiedKFold(n_splits=3, n_repeats=REPEATS if len(y) < FEW else 1, random_state=state)
     return GridSearchCV(model, grid, scoring="f1_macro", cv=folds, n_jobs=1, error_score="raise").fit(X, y)
 
 
