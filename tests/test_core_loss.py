@@ -214,6 +214,26 @@ def test_the_smoothed_hinge_stays_within_half_its_width(width: float, problem: t
     assert targets.loss.smoothed(width) == SmoothedHinge(width)
 
 
+@given(st.floats(0.01, 3), st.integers(0, 2**32 - 1), problems(names=["hinge"], shifted=False))
+def test_a_smoothed_hinge_with_a_centre_is_a_loss_below_the_hinge(width: float, seed: int, problem: tuple[str, Targets, Any]) -> None:
+    _, targets, eta = problem
+    y, s = targets.y, targets.weight
+    loss = targets.loss.smoothed(width, np.random.default_rng(seed).random(y.shape))
+    value, gradient = loss.value(eta, y, s), loss.gradient(eta, y, s)
+    assert -1e-12 <= (targets.loss.value(eta, y, s) - value) / s.sum() <= width / 2 + 1e-12
+    assert value + loss.conjugate(gradient, y, s) == pytest.approx(float((gradient * eta).sum()), rel=1e-9, abs=1e-9 * s.sum())
+    for row in range(len(y)):
+        slope = differences(lambda at: loss.value(at, y, s), eta, row, 0)
+        assert gradient[row, 0] == pytest.approx(slope, rel=1e-4, abs=1e-3 * s.sum() / width * STEP + 1e-6 * s.sum())
+
+
+def test_rounding_around_the_hinge_s_own_shares_costs_nothing() -> None:
+    y, s, eta = np.array([[1.0], [-1.0], [1.0]]), np.array([1.0, 2.0, 0.5]), np.array([[0.2], [3.0], [4.0]])
+    hinge = ALL["hinge"]
+    shares = -hinge.gradient(eta, y, s) * y / s[:, None]
+    assert hinge.smoothed(2.0, shares).value(eta, y, s) == pytest.approx(hinge.value(eta, y, s), rel=1e-15)
+
+
 def test_logistic_curvature_far_out() -> None:
     eta = np.array([[-12.0], [12.0], [1e3]])
     found = ALL["logistic"].curvature(eta, np.ones((3, 1)), np.full(3, 2.0))[:, 0]

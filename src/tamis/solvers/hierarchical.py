@@ -147,7 +147,7 @@ class HierarchicalSolver:
         A search that has found newcomers is cut short, so the bound it leaves is far too high to end with.
         """
         priced = structure.price(dual, state.held, floor, max(self.batch, len(state.held) // 2), stop, thorough=self.thorough)
-        if not self.full(state) or not priced.newcomers:
+        if not (self.thorough and self.full(state) and priced.newcomers):
             return priced
         for factor in EASED:
             eased = structure.price(dual, state.held, factor * floor, 1, stop)

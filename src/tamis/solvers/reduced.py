@@ -56,7 +56,7 @@ class Hierarchical:
 
 EFFECTIVE = 1e-5  # atoms below this share of the largest weight follow from their pull, outside the linear system
 DENSE_CLASSES = 600  # up to this many unknowns several columns share one Newton system
-HINGE_START, HINGE_SHRINK, HINGE_LAST = 2.0, 0.4, 1e-6
+HINGE_START, HINGE_SHRINK, HINGE_LAST = 0.5, 0.7, 1e-6
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def solve_reduced(
     """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
     weights, intercept = start
     score = held.columns.dot(None, weights) + intercept
-    width, best, stuck, fall = HINGE_START, None, 0, np.inf
+    width, centre, best, stuck, fall = HINGE_START, np.array(0.0), None, 0, np.inf
     for done in range(rounds):
-        work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width))
+        work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width, centre))
         pull = work.pull(score)
         # a round that still lowered the objective by more than the slack cannot have closed the gap: look later
         value = best.value if best is not None else np.inf
@@ -105,6 +105,7 @@ def solve_reduced(
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
+            centre = work.pull(score) * work.y / work.weight[:, None]
             width, stuck = max(width * HINGE_SHRINK, HINGE_LAST), 0
         if stuck > 2:
             break
