@@ -316,6 +316,22 @@ print(dispatch.kernels_in_use())
     assert in_a_new_process(script, TAMIS_KERNELS="auto") == ["numpy", "numpy", "True", "numba", "numba", "numba"]
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_code_that_was_compiled_before_comes_sooner(before: bool, tmp_path: Path) -> None:
+    if before:
+        (tmp_path / "kernels").mkdir()
+        (tmp_path / "kernels" / "fast._powers-1.py311.nbi").touch()
+    script = """
+dispatch.COMPILE_SECONDS, dispatch.LOAD_SECONDS = 1e9, 0.01
+work()
+print(dispatch.kernels_in_use())
+while dispatch._spent[0] <= dispatch.LOAD_SECONDS:
+    work(5000, 20)
+print(dispatch.kernels_in_use())
+"""
+    assert in_a_new_process(script, NUMBA_CACHE_DIR=str(tmp_path)) == ["numpy", "numba" if before else "numpy"]
+
+
 def test_kernels_are_compiled_where_no_cache_folder_can_be_written(tmp_path: Path) -> None:
     """A file stands where each folder would be, which stops an administrator, too; a plain cached function is refused there."""
     home, file = tmp_path / "home", tmp_path / "file"

@@ -1,7 +1,8 @@
 """Which twin of a kernel runs: numpy until its time would have paid for compiling, numba from then on.
 
-Compiling costs a second or two in a process with a cold cache. So the estimated numpy seconds are added up, and
-the switch comes when they exceed that cost: never much worse than the better choice, whatever the fit.
+Compiling costs a second or two when no earlier process has left its code in numba's cache, and loading it a part of a
+second when one has. So the estimated numpy seconds are added up, and the switch comes when they exceed that cost: never
+much worse than the better choice, whatever the fit.
 `TAMIS_KERNELS=numpy` or `numba` forces one.
 """
 
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from tamis.kernels.reference import Leaves, Literals, Net, RowValues
 
 __all__ = ["Leaves", "Literals", "Net", "RowValues", "conjunction_sums", "kernels_in_use", "leaf_powers"]
 
-COMPILE_SECONDS = 1.5
+COMPILE_SECONDS, LOAD_SECONDS = 1.5, 0.3
 SECONDS_PER_CELL = 2.5e-11  # numpy twin, by matrix product in float32: per node, counted literal, row and group
 SECONDS_PER_PAIR = 4e-9  # numpy twin, pair by pair: per (node, extension) and row
 SMALL = 2**22  # cells below which threads are not worth starting
@@ -33,7 +36,15 @@ def kernels_in_use() -> str:
     forced = os.environ.get("TAMIS_KERNELS", "")
     if forced in ("numpy", "numba"):
         return forced
-    return "numba" if "tamis.kernels.fast" in sys.modules or _spent[0] > COMPILE_SECONDS else "numpy"
+    ready = "tamis.kernels.fast" in sys.modules or _spent[0] > COMPILE_SECONDS
+    return "numba" if ready or (_spent[0] > LOAD_SECONDS and _compiled_before()) else "numpy"
+
+
+@cache
+def _compiled_before() -> bool:
+    """Whether numba's cache, beside this file or where NUMBA_CACHE_DIR says, holds the kernel that is slowest to compile."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+    return next(folder.rglob("fast._powers-*.nbi"), None) is not None
 
 
 def _twin(seconds: float) -> Any:

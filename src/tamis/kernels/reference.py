@@ -207,7 +207,8 @@ def leaf_powers(literals: Literals, leaves: Leaves, net: Net) -> tuple[Floats, I
         owner = np.repeat(np.arange(last - first), np.diff(leaves.starts[first : last + 1]))
         useful, weighed = _weighed(literals, covered, owner, leaves, slice(first, last), net)
         large = np.flatnonzero(useful & (weighed > NEGLIGIBLE ** (1.0 / net.exponent)))
-        powers[first:last] = np.bincount(owner[large], _power(weighed[large], net.exponent), last - first)
+        with np.errstate(over="ignore"):
+            powers[first:last] = np.bincount(owner[large], _power(weighed[large], net.exponent), last - first)
         looked[first:last] = np.bincount(owner[useful], minlength=last - first)
     return powers, looked
 
@@ -236,8 +237,8 @@ def _power(base: Floats, exponent: float) -> Floats:
     whole = round(exponent)
     if abs(exponent - whole) >= 1e-13 * exponent:
         return base**exponent
-    result, square = np.ones_like(base), base
-    while whole:
+    result, square = base if whole & 1 else np.ones_like(base), base
+    while whole := whole >> 1:
+        square = square * square
         result = result * square if whole & 1 else result
-        square, whole = square * square, whole >> 1
     return result
