@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tamis.core.certificate import Certificate
+    from tamis.core.design import Chunked
     from tamis.core.errors import TamisError, TamisFileError, TamisWarning
     from tamis.core.path import Knot, Path
+    from tamis.linear.classifier import BregmanClassifier
+    from tamis.linear.regressor import BregmanRegressor, InverseScaleRegressor
     from tamis.rules.classifier import RuleClassifier
     from tamis.rules.regressor import RuleRegressor
     from tamis.rules.ruleset import RuleSet
+    from tamis.select.stability import StabilitySelector
     from tamis.store.load import load
     from tamis.tables.cuts import Cuts, Levels, Missing
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BregmanClassifier": "tamis.linear.classifier",
+    "BregmanRegressor": "tamis.linear.regressor",
     "Certificate": "tamis.core.certificate",
+    "Chunked": "tamis.core.design",
     "Cuts": "tamis.tables.cuts",
+    "InverseScaleRegressor": "tamis.linear.regressor",
     "Knot": "tamis.core.path",
     "Levels": "tamis.tables.cuts",
     "Missing": "tamis.tables.cuts",
@@ -30,6 +38,7 @@ _HOMES = {
     "RuleClassifier": "tamis.rules.classifier",
     "RuleRegressor": "tamis.rules.regressor",
     "RuleSet": "tamis.rules.ruleset",
+    "StabilitySelector": "tamis.select.stability",
     "TamisError": "tamis.core.errors",
     "TamisFileError": "tamis.core.errors",
     "TamisWarning": "tamis.core.errors",
@@ -37,8 +46,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "BregmanClassifier",
+    "BregmanRegressor",
     "Certificate",
+    "Chunked",
     "Cuts",
+    "InverseScaleRegressor",
     "Knot",
     "Levels",
     "Missing",
@@ -46,6 +59,7 @@ __all__ = [
     "RuleClassifier",
     "RuleRegressor",
     "RuleSet",
+    "StabilitySelector",
     "TamisError",
     "TamisFileError",
     "TamisWarning",

@@ -15,6 +15,11 @@ from typing import Any, Protocol
 
 from tamis.core.errors import TamisError
 
+# Kinds whose value is itself a distance, to what holds exactly: their gap is that distance, not a share of an objective.
+RESIDUALS = {
+    "inclusion residual": "Exact to {gap}: {space}{knob}.",
+    "replay residual": "Reproduced to {gap}: {space}{knob}.",
+}
 # Rounding may put a bound above the value it belongs to, by less than this share of the numbers involved.
 NOISE = 1e-6
 
@@ -58,7 +63,8 @@ class Certificate:
     Attributes
     ----------
     kind : str
-        "duality gap", or "none" (then `reason` says why none can exist).
+        "duality gap"; a residual (`RESIDUALS`), whose value is the largest violation of the equations that hold exactly, with bound 0
+        and an absolute tolerance; or "none" (then `reason` says why none can exist).
     value, bound : float
         Objective reached (an upper bound of the optimum of a minimisation) and its lower bound.
     tolerance : float
@@ -96,11 +102,19 @@ class Certificate:
         """Relative distance to the bound; infinite when there is no certificate, or none that can be true."""
         if self.kind == "none" or not math.isfinite(self.value - self.bound) or self.contradicts_itself:
             return math.inf
-        return max(self.value - self.bound, 0.0) / max(abs(self.value), 1e-300)
+        unit = 1.0 if self.is_residual else max(abs(self.value), 1e-300)
+        return max(self.value - self.bound, 0.0) / unit
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether the value is a violation of equations rather than an objective."""
+        return self.kind in RESIDUALS
 
     @property
     def contradicts_itself(self) -> bool:
         """True when an answer at hand, or the constant model, is better than what the bound says is possible."""
+        if self.is_residual:
+            return self.value < self.bound
         best = self.value if self.constant is None else min(self.value, self.constant)
         return self.bound - best > NOISE * max(abs(self.bound), abs(self.value), abs(self.constant or 0.0))
 
@@ -128,6 +142,8 @@ class Certificate:
         if self.kind == "none":
             return f"No certificate: {self.reason}"
         knob = f" ({self.scope.knob})" if self.scope.knob else ""
+        if self.is_residual:
+            return self._residual_sentence(knob)
         work = f"; {self.scope.looked:,} were looked at.".replace(",", " ") if self.scope.looked else "."
         if self.nothing_to_gain and self.holds:
             return f"Nothing to gain over a constant{knob}: no model over {self.scope.space} does better{work}"
@@ -137,6 +153,14 @@ class Certificate:
         if self.holds:
             return f"W{said}{share}{work}"
         return f"Not certified to {percent(self.tolerance, ROUND_FLOOR)}: only w{said}{share}{work}"
+
+    def _residual_sentence(self, knob: str) -> str:
+        """A residual in words; one that does not hold says so first, and what to do."""
+        gap = f"{self.gap:.1e}" if math.isfinite(self.gap) else "an unknown distance"
+        said = RESIDUALS[self.kind].format(gap=gap, space=self.scope.space, knob=knob)
+        if self.holds:
+            return said
+        return f"Not certified to {self.tolerance:.0e}. {said}{' ' + self.reason if self.reason else ''}"
 
     def recheck(self, *data: Any, **options: Any) -> Recheck:
         """Recompute value and bound with code no solver shares; needs the training data unless they are still held."""

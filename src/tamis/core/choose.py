@@ -78,14 +78,18 @@ def _worn_out(folds: Sequence[Fold], patience: int) -> bool:
 
 
 def _scores(folds: Sequence[Fold]) -> dict[str, Array]:
-    """Mean error, its standard error over folds, and every fold's errors (folds, knots), for knots that all folds reached."""
+    """Scores of the knots that all folds reached."""
     if not folds:
         return {}
     reached = min(len(fold.errors) for fold in folds)
-    table = np.array([fold.errors[:reached] for fold in folds], dtype=float)
-    share = np.array([fold.weight for fold in folds])[:, None] / sum(fold.weight for fold in folds)
+    return fold_scores(np.array([fold.errors[:reached] for fold in folds], dtype=float), np.array([fold.weight for fold in folds]))
+
+
+def fold_scores(table: Array, weight: Array) -> dict[str, Array]:
+    """Mean error, its standard error over folds, and every fold's errors, from a table (folds, values of the knob)."""
+    share = weight[:, None] / weight.sum()
     mean = (share * table).sum(axis=0)
-    spread = np.sqrt((share * (table - mean) ** 2).sum(axis=0) / max(len(folds) - 1, 1))
+    spread = np.sqrt((share * (table - mean) ** 2).sum(axis=0) / max(len(table) - 1, 1))
     return {"mean": mean, "error": spread, "folds": table}
 
 
@@ -93,14 +97,16 @@ def choose(path: Path, by: str | float = "cv", *, max_pieces: int | None = None)
     """Position of the chosen knot.
 
     "cv": the smallest model whose mean error is within one standard error of the best; "cv-best": the best
-    mean; "aic", "bic", "ebic": least criterion; "stability": the largest stable model; "last"; or a knob value.
+    mean; "aic", "bic", "ebic": least criterion; "discrepancy": the first knot that leaves nothing larger than noise;
+    "stability": the largest stable model; "last"; or a knob value.
     """
     if not len(path):
         raise TamisError("The path has no knot, so none can be chosen; give the fit more time or a larger budget.")
     if isinstance(by, (int, float)) and not isinstance(by, bool):
         return path.knots.index(path.at(float(by)))
     ways: dict[str, Callable[[Path], int]] = {
-        "cv": _one_standard_error, "cv-best": lambda path: int(np.argmin(_validated(path)["mean"])),
+        "cv": _one_standard_error, "cv-best": lambda path: _validated(path)[2](int(np.argmin(_validated(path)[0]))),
+        "discrepancy": _discrepancy,
         "aic": lambda path: _least(path, "aic"), "bic": lambda path: _least(path, "bic"), "ebic": lambda path: _least(path, "ebic"),
         "stability": _stable, "last": lambda path: len(path) - 1,
     }  # fmt: skip
@@ -115,18 +121,45 @@ def choose(path: Path, by: str | float = "cv", *, max_pieces: int | None = None)
     return chosen
 
 
-def _validated(path: Path) -> Any:
+def _validated(path: Path) -> tuple[Array, Array, Callable[[int], int]]:
+    """Mean errors, their standard errors, and the knot that each belongs to.
+
+    Folds may have been judged at other values of the knob than the knots' own ("grid"): their path changes at other times.
+    """
     if "mean" not in path.scores or not len(path.scores["mean"]):
         raise TamisError(
             "This path was not cross-validated, so choose='cv' has nothing to go by; fit with choose='cv', or use 'ebic' or a value."
         )
-    return path.scores
+    if "grid" not in path.scores:
+        return path.scores["mean"], path.scores["error"], lambda i: i
+    grid = path.scores["grid"]
+    return path.scores["grid_mean"], path.scores["grid_error"], lambda i: path.knots.index(path.at(float(grid[i])))
 
 
 def _one_standard_error(path: Path) -> int:
-    scores = _validated(path)
-    best = int(np.argmin(scores["mean"]))
-    return int(np.flatnonzero(scores["mean"] <= scores["mean"][best] + scores["error"][best])[0])
+    mean, error, knot_of = _validated(path)
+    best = int(np.argmin(mean))
+    return knot_of(int(np.flatnonzero(mean <= mean[best] + error[best])[0]))
+
+
+def _discrepancy(path: Path) -> int:
+    """The first knot whose residual correlates with no column more than noise would: sigma sqrt(2 log p / n).
+
+    Without a known sigma every knot is judged by its own residual variance.
+    """
+    facts = path.provenance
+    if "candidates" not in facts or any("largest" not in knot.measures for knot in path.knots):
+        raise TamisError(
+            "choose='discrepancy' needs a squared loss and columns as pieces, and this path has other ones; use choose='cv' or 'ebic'."
+        )
+    rows = float(facts["rows"])
+    noise = math.sqrt(2.0 * math.log(max(float(facts["candidates"]), 2.0)) / rows)
+    for i, knot in enumerate(path.knots):
+        free = max(rows - len(knot.atoms) - 1.0, 1.0)
+        sigma = facts.get("sigma") or math.sqrt(2.0 * knot.measures["loss"] / free)
+        if knot.measures["largest"] <= float(sigma) * noise:
+            return i
+    return len(path) - 1
 
 
 def _least(path: Path, criterion: str) -> int:
@@ -137,7 +170,9 @@ def _least(path: Path, criterion: str) -> int:
             f"choose={criterion!r} needs a likelihood and loss {facts.get('loss')!r} has none; "
             "use loss='logistic', 'squared' or 'poisson', or choose='cv'."
         )
-    return int(np.argmin([information(path, i, criterion) for i in range(len(path))]))
+    # a model with nearly as many pieces as rows fits anything, and minus its log-likelihood has no bottom
+    few = [i for i, knot in enumerate(path.knots) if len(knot.atoms) <= max(1.0, 0.5 * float(facts["rows"]))] or [0]
+    return min(few, key=lambda i: information(path, i, criterion))
 
 
 def information(path: Path, position: int, criterion: str, gamma: float = 0.5) -> float:
@@ -145,9 +180,18 @@ def information(path: Path, position: int, criterion: str, gamma: float = 0.5) -
     knot, facts = path.knots[position], path.provenance
     rows, pieces = float(facts["rows"]), len(knot.atoms) * max(1, knot.coefficients.shape[1] - 1)
     loss = float(knot.measures["loss"])
+    if criterion == "ebic" and "candidates" in facts:
+        return _extended(float(facts["candidates"]), len(knot.atoms), gamma) + information(path, position, "bic")
     minus_two = rows * math.log(max(2.0 * loss / rows, 1e-300)) if facts["likelihood"] == "normal" else 2.0 * loss
     price = {"aic": 2.0, "bic": math.log(rows), "ebic": math.log(rows) + 2.0 * gamma * float(facts["log_candidates"])}[criterion]
     return float(minus_two + price * pieces)
+
+
+def _extended(candidates: float, chosen: int, gamma: float) -> float:
+    """2 gamma log of the number of models with so many pieces."""
+    chosen = min(chosen, int(candidates))
+    ways = math.lgamma(candidates + 1) - math.lgamma(chosen + 1) - math.lgamma(candidates - chosen + 1)
+    return 2.0 * gamma * ways
 
 
 def _stable(path: Path) -> int:
@@ -159,8 +203,10 @@ def _stable(path: Path) -> int:
     return int(below[-1]) if len(below) else 0
 
 
-def instability(samples: Sequence[Sequence[Knot]], knots: int) -> Array:
-    """Per knot, the mean over pieces of 2 f (1 - f), f being how often subsamples select the piece."""
+def instability(samples: Sequence[Sequence[Knot]], knots: int, candidates: int | None = None) -> Array:
+    """Per knot, the mean of 2 f (1 - f), f being how often subsamples select a piece: over all candidates where they can be counted,
+    over those that any subsample selects where they cannot.
+    """
     result = np.zeros(knots)
     for j in range(knots):
         chosen: dict[tuple[int, ...], int] = {}
@@ -168,7 +214,7 @@ def instability(samples: Sequence[Sequence[Knot]], knots: int) -> Array:
             for atom in sample[min(j, len(sample) - 1)].atoms if sample else ():
                 chosen[atom] = chosen.get(atom, 0) + 1
         share = np.array(list(chosen.values())) / max(len(samples), 1)
-        result[j] = float(np.mean(2 * share * (1 - share))) if len(share) else 0.0
+        result[j] = float(np.sum(2 * share * (1 - share))) / (candidates or len(share)) if len(share) else 0.0
     return result
 
 

@@ -254,6 +254,49 @@ class Walk:
             observer(event)
 
 
+class Source(Protocol):
+    """A solver that finds its own knots, such as events in time, where a schedule cannot be known beforehand."""
+
+    status: str
+
+    def knots(self, after: Knot | None, stop: Callable[[], bool]) -> Iterator[Knot]:
+        """Knots after the given one (from the start without one), which holds in its state what going on needs."""
+        ...
+
+
+@dataclass
+class Stream:
+    """One run of a source: journaled, observed, stopped by a watch, like a Walk."""
+
+    source: Source
+    watch: Watch = field(default_factory=Watch)
+    observe: Sequence[Observer] = ()
+    journal: JournalSection | None = None
+    phase: str = "path"
+    status: str = "running"
+    knots: list[Knot] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Knot]:
+        """Run to the source's end, or to the first reason to stop; whatever stops it, a first knot is made."""
+        self.knots = list(self.journal.knots()) if self.journal is not None else []
+        yield from self.knots
+        for knot in self.source.knots(self.knots[-1] if self.knots else None, self.watch.stop):
+            self.knots.append(knot)
+            if self.journal is not None:
+                self.journal.append(knot)
+            self._tell(knot)
+            yield knot
+            if self.watch.stop():
+                break
+        self.status = self.watch.reason() or self.source.status
+
+    def _tell(self, knot: Knot) -> None:
+        event = {"phase": self.phase, "knot": len(self.knots) - 1, "of": 0, "t": knot.t, "round": 0, "gap": knot.certificate.gap}
+        event |= {"held": len(knot.atoms), "looked": knot.certificate.scope.looked, "seconds": self.watch.seconds}
+        for observer in self.observe:
+            observer(event)
+
+
 def _never() -> bool:
     return False
 

@@ -18,6 +18,7 @@ from tamis.core.certificate import Certificate
 from tamis.core.errors import TamisError, TamisFileError
 
 Array = NDArray[Any]
+FEW = 64  # a path of more knots is stored as a few arrays rather than some arrays per knot
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,11 @@ class Path:
         Validation results per knot when the path was cross-validated: "mean", "error" (standard error), "folds".
     provenance : dict
         Versions, parameters and the data's fingerprint.
+    between : callable or None
+        (knot before, knot after, t) -> the model at t, for methods that move between knots; None for those that stay where the
+        last knot put them.
+    notes : tuple of str
+        What was found on the way, one sentence each.
 
     Examples
     --------
@@ -124,6 +130,8 @@ class Path:
     knob: str = "t"
     scores: Mapping[str, Array] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    between: Callable[[Knot, Knot, float], Knot] | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.knots)
@@ -155,6 +163,13 @@ class Path:
         reached = [knot for knot in self.knots if ahead * knot.t <= ahead * t * (1 + 1e-12 * ahead * np.sign(t))]
         return reached[-1] if reached else self.knots[0]
 
+    def read(self, t: float) -> Knot:
+        """The model at t, with the method's own interpolation; an interpolated one keeps the certificate of the knot before it."""
+        knot = self.at(t)
+        if self.between is None or not knot.t < t or knot is self.knots[-1]:
+            return knot
+        return self.between(knot, self.knots[next(i for i, other in enumerate(self.knots) if other is knot) + 1], t)
+
     @property
     def pieces(self) -> dict[tuple[int, ...], str]:
         """Every atom that any knot holds, with its name, in order of first appearance."""
@@ -162,16 +177,15 @@ class Path:
 
     def coefficients(self, t: float) -> Array:
         """Dense coefficients at t over all `pieces` of the path, (pieces, columns); zero where not selected."""
-        knot, pieces = self.at(t), list(self.pieces)
-        position = {atom: i for i, atom in enumerate(pieces)}
-        dense = np.zeros((len(pieces), knot.coefficients.shape[1]))
+        knot, position = self.read(t), {atom: i for i, atom in enumerate(self.pieces)}
+        dense = np.zeros((len(position), knot.coefficients.shape[1]))
         for atom, row in zip(knot.atoms, knot.coefficients, strict=True):
             dense[position[atom]] = row
         return dense
 
     def selected(self, t: float) -> tuple[str, ...]:
         """Names of the pieces selected at t, most important first."""
-        return self.at(t).names
+        return self.read(t).names
 
     def events(self) -> list[tuple[float, str, str]]:
         """(t, "enters" or "leaves", name) in path order."""
@@ -213,15 +227,20 @@ class Path:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The whole path as JSON-able data and named arrays."""
-        records = [knot.to_record() for knot in self.knots]
-        meta = {
+        meta: dict[str, Any] = {
             "status": self.status,
             "knob": self.knob,
             "provenance": dict(self.provenance),
-            "knots": [record[0] for record in records],
             "scores": sorted(self.scores),
+            "notes": list(self.notes),
         }
-        arrays = {f"knot{i}.{name}": value for i, record in enumerate(records) for name, value in record[1].items()}
+        if len(self.knots) > FEW and not any(knot.state for knot in self.knots):
+            packed, arrays = _packed(self.knots, self.pieces)
+            meta |= packed
+        else:
+            records = [knot.to_record() for knot in self.knots]
+            meta["knots"] = [record[0] for record in records]
+            arrays = {f"knot{i}.{name}": value for i, record in enumerate(records) for name, value in record[1].items()}
         return meta, arrays | {f"scores.{name}": np.asarray(value) for name, value in self.scores.items()}
 
     @classmethod
@@ -231,9 +250,61 @@ class Path:
         for name, value in arrays.items():
             group, _, rest = name.partition(".")
             groups.setdefault(group, {})[rest] = value
-        knots = [Knot.from_record(record, groups.get(f"knot{i}", {})) for i, record in enumerate(meta["knots"])]
+        if "pieces" in meta:
+            knots = _unpacked(meta, groups["packed"])
+        else:
+            knots = [Knot.from_record(record, groups.get(f"knot{i}", {})) for i, record in enumerate(meta["knots"])]
         scores = {name: arrays[f"scores.{name}"] for name in meta["scores"]}
-        return cls(tuple(knots), meta["status"], meta["knob"], scores, meta["provenance"])
+        notes = tuple(str(note) for note in meta.get("notes", ()))
+        return cls(tuple(knots), meta["status"], meta["knob"], scores, meta["provenance"], notes=notes)
+
+
+def _packed(knots: Sequence[Knot], pieces: Mapping[tuple[int, ...], str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Many knots as a few arrays: which pieces each holds, one behind the other, and every piece's name once."""
+    place = {atom: i for i, atom in enumerate(pieces)}
+    meta = {
+        "pieces": list(pieces.values()),
+        "knots": [{"t": float(knot.t), "certificate": knot.certificate.to_dict(), "measures": dict(knot.measures)} for knot in knots],
+    }
+    arrays = {
+        "sizes": np.array([len(knot.atoms) for knot in knots], dtype=np.int64),
+        "held": np.array([place[atom] for knot in knots for atom in knot.atoms], dtype=np.int64),
+        "lengths": np.array([len(atom) for atom in pieces], dtype=np.int64),
+        "flat": np.array([index for atom in pieces for index in atom], dtype=np.int64),
+        "coefficients": np.concatenate([knot.coefficients for knot in knots]),
+        "intercept": np.array([knot.intercept for knot in knots]),
+    }
+    return meta, {f"packed.{name}": value for name, value in arrays.items()}
+
+
+def _unpacked(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[Knot]:
+    """Inverse of `_packed`."""
+    sizes, held, lengths, flat = (arrays[name].tolist() for name in ("sizes", "held", "lengths", "flat"))
+    names, coefficients = [str(name) for name in meta["pieces"]], arrays["coefficients"]
+    fits = min(sizes, default=0) >= 0 and min(lengths, default=0) >= 0 and sum(sizes) == len(held) == len(coefficients)
+    fits = (
+        fits and sum(lengths) == len(flat) and len(lengths) == len(names) and len(sizes) == len(meta["knots"]) == len(arrays["intercept"])
+    )
+    if not fits or not all(0 <= piece < len(names) for piece in held):
+        raise TamisFileError("The path's pieces and coefficients do not fit together, so the path was not read; fit it again.")
+    ends = list(accumulate(lengths))
+    atoms = [tuple(flat[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+    knots, first = [], 0
+    for size, record, intercept in zip(sizes, meta["knots"], arrays["intercept"], strict=True):
+        mine = held[first : first + size]
+        knots.append(
+            Knot(
+                t=float(record["t"]),
+                atoms=tuple(atoms[i] for i in mine),
+                names=tuple(names[i] for i in mine),
+                coefficients=coefficients[first : first + size],
+                intercept=np.asarray(intercept),
+                certificate=Certificate.from_dict(record["certificate"]),
+                measures=dict(record["measures"]),
+            )
+        )
+        first += size
+    return knots
 
 
 FRAMES: Sequence[str] = ("pandas", "polars", "pyarrow")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,3 +92,25 @@ class Hierarchy(Structure, Protocol):
     def root(self) -> Held: ...
     def grow(self, held: Held, newcomers: Sequence[Atom]) -> Held: ...
     def restrict(self, held: Held, keep: Sequence[int]) -> tuple[Held, Array]: ...
+
+
+@runtime_checkable
+class Gauge(Protocol):
+    """What coefficients cost: a weighted sum of norms over pieces that do not overlap.
+
+    Arrays are (rows, classes), one row per column of the design. `separable` says that every entry is a piece of its own, which
+    shrinks by soft thresholding outside the interval `flat()`. Weight 0 is free, weight inf never enters.
+    """
+
+    separable: ClassVar[bool]
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """The weight of the piece that each row belongs to."""
+        ...
+
+    def shrink(self, dual: Array) -> Array: ...
+    def flat(self) -> tuple[Array, Array]: ...
+    def reach(self, dual: Array) -> Array: ...
+    def dual_norm(self, vector: Array) -> float: ...
+    def restrict(self, rows: Array) -> Gauge: ...

@@ -22,7 +22,7 @@ from tamis.rules.baselines import baselines
 from tamis.rules.build import rule_scores
 from tamis.rules.coverage import rule_hits
 from tamis.rules.fitting import Fitted, Plan, fit_path, fold_data, schedule_of
-from tamis.rules.inputs import checked_table, provenance
+from tamis.rules.inputs import provenance
 from tamis.rules.journaling import open_journal
 from tamis.rules.measuring import out_of_fold, path_statistics
 from tamis.rules.refit import platt_of, refitted
@@ -31,6 +31,7 @@ from tamis.rules.settings import Settings
 from tamis.rules.task import Task
 from tamis.rules.witness import with_witnesses
 from tamis.structures.tails import padded
+from tamis.tables.contract import checked_table
 from tamis.tables.frame import Table
 from tamis.tables.schema import Schema, learn_schema
 

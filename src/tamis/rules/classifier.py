@@ -13,9 +13,10 @@ from sklearn.utils.metaestimators import available_if
 
 from tamis.core.errors import TamisError
 from tamis.rules.base import RuleModel
-from tamis.rules.inputs import checked_labels, checked_table, checked_weight, target_name
 from tamis.rules.parameters import check_parameters
 from tamis.rules.task import MARGINS, classification, probabilities
+from tamis.tables.contract import checked_table
+from tamis.tables.targets import checked_labels, checked_weight, target_name
 
 Array = NDArray[Any]
 

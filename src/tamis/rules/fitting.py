@@ -13,11 +13,11 @@ from tamis.core.choose import Fold, choose, instability, race, with_facts
 from tamis.core.follow import Observer, Walk, Watch
 from tamis.core.path import Knot, Path
 from tamis.rules.build import FOLD_TOLERANCE, Built, Scorer, build, knob_grid, log_candidates, walk
-from tamis.rules.folds import fold_weights, halves, row_hashes
 from tamis.rules.joint import JointWalk
 from tamis.rules.journaling import Section
 from tamis.rules.settings import Settings
 from tamis.rules.task import Task
+from tamis.tables.folds import fold_weights, halves, row_hashes
 from tamis.tables.frame import Table
 from tamis.tables.schema import Schema
 
@@ -100,7 +100,7 @@ def fold_data(plan: Plan, cv: Any, seed: int) -> list[Held]:
     """Schemas and problems of every fold: literals are learned from its training rows only."""
     task = plan.task
     folds = []
-    for training, validation in fold_weights(plan.table, task.y, task.codes, task.row_weight, cv, seed):
+    for training, validation in fold_weights(row_hashes(plan.table, task.y, seed), task.codes, task.row_weight, cv):
         factor = np.divide(task.weight, task.row_weight, out=np.zeros_like(task.weight), where=task.row_weight > 0)
         schema = plan.learn(training)
         part = replace(task, weight=factor * training, row_weight=training)

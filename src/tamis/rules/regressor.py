@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from tamis.rules.base import RuleModel
-from tamis.rules.inputs import checked_numbers, checked_table, checked_weight, target_name
 from tamis.rules.parameters import check_parameters
 from tamis.rules.task import regression
+from tamis.tables.contract import checked_table
+from tamis.tables.targets import checked_numbers, checked_weight, target_name
 
 Array = NDArray[Any]
 

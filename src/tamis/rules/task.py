@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from tamis.core.errors import TamisError
 from tamis.core.loss import LOSSES, Hinge, Huber, Logistic, Multinomial, SquaredHinge
+from tamis.tables.targets import class_factors, weighted_median
 
 Array = NDArray[Any]
 MARGINS = {"logistic": Logistic, "squared_hinge": SquaredHinge, "hinge": Hinge}
@@ -102,7 +103,7 @@ def classification(loss: str, labels: Array, classes: Array, sample_weight: Arra
     if multi_class not in ("grouped", "ovr"):
         raise TamisError(f"multi_class={multi_class!r} is not known, so nothing was fitted; use 'grouped' or 'ovr'.")
     many, plain = len(classes) > 2, tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
-    weight = sample_weight * _class_factors(class_weight, classes, labels, sample_weight)[labels]
+    weight = sample_weight * class_factors(class_weight, classes, labels, sample_weight)[labels]
     if not many:
         link = "logistic" if loss == "logistic" else "none"
         return Task(MARGINS[loss](), np.where(labels == 1, 1.0, -1.0)[:, None], weight, sample_weight, plain, link)
@@ -113,25 +114,6 @@ def classification(loss: str, labels: Array, classes: Array, sample_weight: Arra
     return Task(MARGINS[loss](), 2.0 * indicator - 1.0, weight, sample_weight, plain, link)
 
 
-def _class_factors(class_weight: Any, classes: Array, labels: Array, sample_weight: Array) -> Array:
-    """One factor per class: 1, "balanced", or a dict."""
-    if class_weight is None:
-        return np.ones(len(classes))
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise TamisError(
-                f"class_weight={class_weight!r} is not known, so nothing was fitted; use None, 'balanced' or a dict of class to weight."
-            )
-        mass = np.bincount(labels, sample_weight, len(classes))
-        return np.asarray(mass.sum() / (len(classes) * np.maximum(mass, 1e-300)))
-    unknown = [label for label in class_weight if label not in set(classes.tolist())]
-    if unknown:
-        raise TamisError(
-            f"class_weight names {unknown[0]!r}, which is not a class of y, so nothing was fitted; use the classes {classes.tolist()}."
-        )
-    return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-
-
 def regression(loss: str, y: Array, sample_weight: Array) -> Task:
     """Encode numbers; Huber's corner is set at 1.345 robust standard deviations."""
     if loss not in ("squared", "huber", "poisson"):
@@ -139,18 +121,12 @@ def regression(loss: str, y: Array, sample_weight: Array) -> Task:
     if loss == "poisson" and (y.min(initial=0.0) < 0 or not y.sum() > 0):
         raise TamisError("loss='poisson' needs y >= 0 with a positive sum, so nothing was fitted; check y or use loss='squared'.")
     if loss == "huber":
-        center = _weighted_median(y, sample_weight)
-        spread = 1.4826 * _weighted_median(np.abs(y - center), sample_weight)
+        center = weighted_median(y, sample_weight)
+        spread = 1.4826 * weighted_median(np.abs(y - center), sample_weight)
         made: Any = Huber(1.345 * (spread or float(np.sqrt(np.average((y - center) ** 2, weights=sample_weight))) or 1.0))
     else:
         made = LOSSES[loss]()
     return Task(made, y[:, None].astype(float), sample_weight, sample_weight, (), "exp" if loss == "poisson" else "identity")
-
-
-def _weighted_median(values: Array, weight: Array) -> float:
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(weight[order])
-    return float(values[order][np.searchsorted(below, 0.5 * below[-1])])
 
 
 def probabilities(score: Array, link: str, platt: tuple[tuple[float, float], ...] = ()) -> Array:

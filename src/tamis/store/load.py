@@ -11,8 +11,12 @@ from tamis.store.model_file import read_model
 
 # Names, not classes: reading files needs no estimator until one is asked for. Nothing in a file can add to this.
 KINDS = {
+    "BregmanClassifier": "tamis.linear.classifier:BregmanClassifier",
+    "BregmanRegressor": "tamis.linear.regressor:BregmanRegressor",
+    "InverseScaleRegressor": "tamis.linear.regressor:InverseScaleRegressor",
     "RuleClassifier": "tamis.rules.classifier:RuleClassifier",
     "RuleRegressor": "tamis.rules.regressor:RuleRegressor",
+    "StabilitySelector": "tamis.select.stability:StabilitySelector",
 }
 
 

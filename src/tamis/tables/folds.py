@@ -8,7 +8,7 @@ of rows changes nothing, and the copies of a frequent row spread over the folds 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,19 @@ from tamis.tables.frame import Table
 Array = NDArray[Any]
 
 
-def fold_weights(table: Table, target: Array, codes: Array, weight: Array, cv: Any, seed: int) -> list[tuple[Array, Array]]:
-    """(training weight, validation weight) per fold, each one per row; folds whose training part lacks a class are left out."""
+def fold_weights(hashes: NDArray[np.uint64], codes: Array, weight: Array, cv: Any) -> list[tuple[Array, Array]]:
+    """(training weight, validation weight) per fold, each one per row; folds whose training part lacks a class are left out.
+
+    `hashes` say which rows are equal, and in which order rows are dealt: see `row_hashes` and `matrix_hashes`.
+    """
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise TamisError(
                 f"cv={cv} leaves nothing to validate on, so nothing was fitted; give at least 2 folds, or C to fit without folds."
             )
-        held_out = _dealt(row_hashes(table, target, seed), codes, weight, int(cv))
+        held_out = _dealt(hashes, codes, weight, int(cv))
     else:
-        held_out = _split(cv, table, codes, weight)
+        held_out = _split(cv, codes, weight)
     present = np.unique(codes[weight > 0])
     folds = []
     for validation in held_out:
@@ -40,9 +43,9 @@ def fold_weights(table: Table, target: Array, codes: Array, weight: Array, cv: A
     return folds if len(folds) > 1 else []
 
 
-def _split(cv: Any, table: Table, codes: Array, weight: Array) -> list[Array]:
+def _split(cv: Any, codes: Array, weight: Array) -> list[Array]:
     """Validation weights of a scikit-learn splitter, or of an iterable of (train, test) positions."""
-    pairs = cv.split(np.zeros((table.n_rows, 1)), codes) if hasattr(cv, "split") else cv
+    pairs = cv.split(np.zeros((len(weight), 1)), codes) if hasattr(cv, "split") else cv
     held_out = []
     for _, test in pairs:
         validation = np.zeros(len(weight))
@@ -86,7 +89,7 @@ def _measure(first: Array, last: Array, count: int) -> Array:
 
 def row_hashes(table: Table, target: Array, seed: int) -> NDArray[np.uint64]:
     """64 bits per row from all its cells and its target."""
-    result = _mix(np.full(table.n_rows, np.uint64((seed + 0x9E3779B97F4A7C15) % 2**64)))
+    result = _seeded(table.n_rows, seed)
     for name in range(len(table.names)):
         values = table.column(name)
         if values.numbers is not None:
@@ -96,6 +99,27 @@ def row_hashes(table: Table, target: Array, seed: int) -> NDArray[np.uint64]:
             codes = np.asarray(values.codes)
             cells = np.where(codes >= 0, np.append(texts, np.uint64(0))[codes], np.uint64(0xFFFF_FFFF_FFFF))
         result = _mix(result * np.uint64(0x2545F4914F6CDD1D) + cells)
+    return _with_target(result, target)
+
+
+def matrix_hashes(blocks: Iterable[tuple[slice, Array]], rows: int, target: Array, seed: int) -> NDArray[np.uint64]:
+    """The same for a matrix of numbers, given as blocks of its rows."""
+    result = _seeded(rows, seed)
+    for where, block in blocks:
+        salt = _mix(np.arange(1, block.shape[1] + 1, dtype=np.uint64))
+        # integers wrap around and add up in any order, so that equal rows stay equal wherever they stand
+        step = max(1, 2**20 // max(1, block.shape[1]))
+        for first in range(0, len(block), step):
+            cells = _mix(_float_bits(block[first : first + step]) ^ salt)
+            result[where.start + first : where.start + first + len(cells)] += cells.sum(axis=1, dtype=np.uint64)
+    return _with_target(_mix(result), target)
+
+
+def _seeded(rows: int, seed: int) -> NDArray[np.uint64]:
+    return _mix(np.full(rows, np.uint64((seed + 0x9E3779B97F4A7C15) % 2**64)))
+
+
+def _with_target(result: NDArray[np.uint64], target: Array) -> NDArray[np.uint64]:
     for column in target.T:
         result = _mix(result * np.uint64(0x2545F4914F6CDD1D) + _float_bits(np.asarray(column, dtype=float)))
     return result

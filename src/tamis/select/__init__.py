@@ -1,0 +1,1 @@
+"""Which selections to trust: what stays selected when the rows change."""
