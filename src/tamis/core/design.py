@@ -155,6 +155,13 @@ class Bits:
         """Boolean matrix (rows, columns)."""
         return unpack_rows(self.words if columns is None else self.words[columns], self.rows).T
 
+    def part(self, columns: Array) -> Bits:
+        """Some of the columns; their floats are copied where there already are floats to copy."""
+        small = Bits(self.words[columns], self.rows)
+        if "dense" in self._cache:
+            small._cache["dense"] = np.asfortranarray(self._cache["dense"][:, columns])
+        return small
+
     def joined(self, more: NDArray[np.uint64]) -> Bits:
         """With more packed columns behind."""
         return Bits(np.concatenate([self.words, more]), self.rows)

@@ -275,7 +275,7 @@ def _warm(held: Held, weights: Floats, pull: Floats | None, before: int) -> Floa
         return weights
     top = row_sizes(weights).max(initial=0.0)
     fresh = np.arange(before, len(held))
-    force = np.asarray(held.columns.score(pull))[fresh]
+    force = np.asarray(held.columns.part(fresh).score(pull))
     size = row_sizes(force)
     force[size > 0] /= size[size > 0, None]
     if held.sign.any():

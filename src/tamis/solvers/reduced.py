@@ -86,13 +86,13 @@ def solve_reduced(
     """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
     weights, intercept = start
     score = held.columns.dot(None, weights) + intercept
-    width, centre, best, stuck, fall = HINGE_START, np.array(0.0), None, 0, np.inf
+    width, centre, best, stuck, fall, fallen = HINGE_START, np.array(0.0), None, 0, np.inf, 0.0
     for done in range(rounds):
         work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width, centre))
         pull = work.pull(score)
         # a round that still lowered the objective by more than the slack cannot have closed the gap: look later
-        value = best.value if best is not None else np.inf
-        if best is None or work is not targets or not fall > slack(value) or done % 4 == 0:
+        if best is None or work is not targets or not fall > slack(best.value - fallen) or done % 4 == 0:
+            fallen = 0.0
             fine = max(1e-7, 0.1 * slack(best.value) / abs(best.value)) if best is not None and best.value else 1e-3
             best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho, fine)
             best, eta = replace(best, rounds=done), best.eta
@@ -103,6 +103,7 @@ def solve_reduced(
             break
         moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), _asleep(held, best, rho))
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
+        fallen += fall
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
             centre = work.pull(score) * work.y / work.weight[:, None]

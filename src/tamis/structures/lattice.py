@@ -158,7 +158,7 @@ class ConjunctionLattice:
         kept = set(keep)
         silent = held.silent[move] | np.array([int(i) not in kept for i in move])
         small = Held(
-            tuple(atoms), {atom: i for i, atom in enumerate(atoms)}, Bits(held.columns.words[move], held.columns.rows),
+            tuple(atoms), {atom: i for i, atom in enumerate(atoms)}, held.columns.part(move),
             place[held.ancestor[inside]], place[held.owner[inside]], held.cost[move], silent, held.sign[move],
         )  # fmt: skip
         return small, move
