@@ -206,14 +206,18 @@ class ConjunctionLattice:
 
     # ---- pricing --------------------------------------------------------------------------------------
     def price(
-        self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True
+        self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *,
+        thorough: bool = True, enough: int | None = None,
     ) -> Priced:  # fmt: skip
-        """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
+        """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set.
+
+        The search ends as soon as `enough` of them are known (default: `count`).
+        """
         sources = self.sources(held)
         if not sources:
             return Priced((), np.zeros(0), 0.0, 0)
         search = self._search(point, sources, floor)
-        upper = search.run(count, stop, thorough=thorough)
+        upper = search.run(count if enough is None else enough, stop, thorough=thorough)
         low = floor * search.known ** (1.0 / self.exponent)
         high = floor * upper ** (1.0 / self.exponent)
         # a search cut short leaves sources undecided: those known to violate come alone then
