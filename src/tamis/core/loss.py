@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,15 @@ class Loss(Protocol):
     def curvature(self, eta: Array, y: Array, s: Array) -> Array: ...
     def conjugate(self, u: Array, y: Array, s: Array) -> float: ...
     def reach(self, u: Array, y: Array, s: Array) -> float: ...
+
+
+@runtime_checkable
+class Stretched(Protocol):
+    """What a loss whose conjugate is no parabola along a ray may offer, so that the best length is found in a few steps."""
+
+    def stretched(self, u: Array, y: Array, s: Array) -> tuple[float, float, float]:
+        """The conjugate of t u with its first two derivatives in t, at t = 1."""
+        ...
 
 
 def _total(s: Array, each: Array) -> float:
@@ -146,13 +155,18 @@ class Logistic:
         return np.asarray(s[:, None] * np.maximum(share * (1.0 - share), 1e-12))
 
     def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        return self.stretched(u, y, s)[0]
+
+    def stretched(self, u: Array, y: Array, s: Array) -> tuple[float, float, float]:
         share = -u * y / s[:, None]
         if np.any(share < -DOMAIN_SLACK) or np.any(share > 1 + DOMAIN_SLACK):
-            return float("inf")
+            return float("inf"), float("inf"), float("inf")
         share = np.clip(share, 0.0, 1.0)
-        other = 1.0 - share
+        other = np.maximum(1.0 - share, TINIEST)
         # nothing times its logarithm is nothing: any finite logarithm will do there
-        return _total(s, share * np.log(np.maximum(share, TINIEST)) + other * np.log(np.maximum(other, TINIEST)))
+        log, log_other = np.log(np.maximum(share, TINIEST)), np.log(other)
+        slope = _total(s, share * (log - log_other))
+        return slope + _total(s, log_other), slope, _total(s, share / other)
 
     def reach(self, u: Array, y: Array, s: Array) -> float:
         return _smallest_ratio(s[:, None], -u * y)
@@ -362,6 +376,12 @@ class Targets:
     def dual(self, pull: Array) -> float:
         """What the dual point is worth before the norm is paid: minus the conjugate, minus the offsets' share."""
         return -float(self.loss.conjugate(-pull, self.y, self.weight)) - float((pull * self.offset).sum()) + self.constant
+
+    def stretched(self, pull: Array) -> tuple[float, float, float]:
+        """`dual` of t times the point with its first two derivatives in t, at t = 1; for losses that are Stretched."""
+        value, slope, bend = self.loss.stretched(-pull, self.y, self.weight)
+        offset = float((pull * self.offset).sum())
+        return self.constant - value - offset, -slope - offset, -bend
 
     def reach(self, pull: Array) -> float:
         """How far the dual point can be stretched and stay in the domain."""

@@ -29,7 +29,7 @@ NOTHING = 1e-6  # gains below this share of the constant model's objective are n
 ROUNDING = 1e-4  # of the target, itself below what was asked: the floor of a search is met to rounding, not exactly
 TIGHTEST = 1e-4  # share of the target below which tighter held solves are given up
 EASED = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)  # times the floor wanted: what a fit that may not grow tries to certify
-EAGER = 0.9  # share of the floor from which atoms are let in when a knob value is new; they would be next
+EAGER = 0.95  # share of the floor from which atoms are let in when a knob value is new; they would be next
 BARREN = 0.1  # share of the target by which newcomers must lower the objective for a fair search to go on
 START_SHARE = 1e-3  # new atoms start at this share of the largest weight
 
