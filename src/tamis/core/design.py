@@ -140,7 +140,7 @@ class _Floats:
         """With fresh columns behind the first `before`: in place where nobody else's stand there and there is room."""
         rows, needed = len(self.matrix), before + fresh.shape[1]
         if self.used != before or needed > self.matrix.shape[1]:
-            room = max(needed, min(2 * needed, BLOCK_BYTES // (8 * max(rows, 1))))
+            room = max(needed, BLOCK_BYTES // (8 * max(rows, 1)))  # memory that is never written to costs nothing
             wider = _Floats(np.empty((rows, room), order="F"), before)
             wider.matrix[:, :before] = self.matrix[:, :before]
             return wider.grown(before, fresh)

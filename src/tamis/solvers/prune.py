@@ -40,15 +40,15 @@ def fewest(
     low = int(np.count_nonzero(size > share * size.max(initial=0.0))) if share else 0
     best = pruning.shortest_head(order, low)
     high, step = len(best[0]), len(best[0]) - low if share else 1
-    failed = False
+    failed, solved = False, len(best[0]) == len(order)
     while low < high:
         middle = (low + high) // 2 if failed else max(low, high - step)
         model = pruning.refit(order[:middle], best, decide=True)
         if model[3] <= pruning.allowed:
-            best, high, step = model, middle, 2 * step
+            best, high, step, solved = model, middle, 2 * step, True
         else:
             low, failed = middle + 1, True
-    return best if len(best[0]) == len(order) else pruning.refit(best[0], best)
+    return best if solved else pruning.refit(best[0], best)
 
 
 def _allowed_value(certificate: Certificate) -> float:
@@ -109,7 +109,7 @@ class Pruning:
         def slack(value: float) -> float:
             if not decide:
                 return room
-            return np.inf if value <= self.allowed else max(room, value - self.allowed)
+            return max(room, value - self.allowed)
 
         found = self.reducer(small, self.targets, (weights, start[2]), structure.rho, slack, rounds=25)
         place = {int(i): j for j, i in enumerate(moved)}
