@@ -102,7 +102,9 @@ def solve_reduced(
                 break
         if stop is not None and stop():
             break
-        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), _asleep(held, best, rho))
+        penalty, least = Hierarchical(held, rho), _asleep(held, best, rho)
+        # next to nothing gained and the gap still open: some atom is too small for its pull, and on its slow way up
+        moved = newton_round(held, work, (weights, intercept, score), pull, penalty, least, wake=fall <= slack(best.value))
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
         fallen += fall
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
@@ -140,12 +142,14 @@ def certified(
 
 
 def newton_round(
-    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty, least: Floats | None = None
+    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty, least: Floats | None = None, *,
+    wake: bool = False,
 ) -> Moved | None:  # fmt: skip
     """One model, its minimum, and a search toward it; None when the objective no longer falls.
 
     `least`: sizes from which the majoriser starts where the weights are smaller; it multiplies sizes, so an atom near
-    zero that deserves a weight would need many rounds to reach it.
+    zero that deserves a weight would need many rounds to reach it. To `wake` is to lift all that grow into the linear
+    system at once; what does not deserve it leaves as fast.
     """
     weights, intercept, score = at
     size = row_sizes(weights)
@@ -155,10 +159,13 @@ def newton_round(
         size = np.where(held.silent, 0.0, 1e-3 / held.cost)  # scale-free: any positive size starts it
     force = held.columns.score(work.fold(pull))
     follow = _signed(held, penalty.inverse(size)[:, None] * force)
-    active = np.flatnonzero((np.maximum(size, row_sizes(follow)) > EFFECTIVE * size.max()) & ~held.silent)
+    grown, top = row_sizes(follow), size.max()
+    if wake:
+        size = np.where((grown > GROWING * np.maximum(size, 1e-12 * top)) & (grown < 2 * EFFECTIVE * top), 2 * EFFECTIVE * top, size)
+    active = np.flatnonzero((np.maximum(size, grown) > EFFECTIVE * top) & ~held.silent)
     target = follow.copy()
     model = _Model.of(held, work, weights, intercept, score, pull, force, active)
-    target[active], level = model.minimise(held, size, row_sizes(follow), penalty)
+    target[active], level = model.minimise(held, size, grown, penalty)
     return _search(held, work, at, (target - weights, level - intercept), penalty)
 
 
