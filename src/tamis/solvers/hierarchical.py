@@ -107,7 +107,8 @@ class HierarchicalSolver:
         slack = lambda value: state.tight * self._target(problem, state.constant, value) / 3.0  # noqa: E731
         weights, intercept = _start(targets, state)
         rho = cast(Hierarchy, problem.structure).rho
-        point = self.reducer(state.held, targets, (weights, intercept), rho, slack, eta=state.eta, stop=stop)
+        hopeful = bool(np.isfinite(state.before))  # the last model is never good enough for another knob value
+        point = self.reducer(state.held, targets, (weights, intercept), rho, slack, eta=state.eta, stop=stop, hopeful=hopeful)
         return replace(state, point=point, weights=point.weights, intercept=point.intercept, eta=point.eta)
 
     def _target(self, problem: Problem, constant: float, value: float) -> float:

@@ -111,7 +111,7 @@ class Pruning:
                 return room
             return max(room, value - self.allowed)
 
-        found = self.reducer(small, self.targets, (weights, start[2]), structure.rho, slack, rounds=25)
+        found = self.reducer(small, self.targets, (weights, start[2]), structure.rho, slack, rounds=25, hopeful=False)
         place = {int(i): j for j, i in enumerate(moved)}
         rows = [place[i] for i in keep]
         return keep, found.weights[rows], found.intercept, found.value

@@ -83,8 +83,12 @@ def objective(held: Held, targets: Targets, weights: Floats, intercept: Floats, 
 def solve_reduced(
     held: Held, targets: Targets, start: tuple[Floats, Floats], rho: float, slack: Callable[[float], float], *,
     eta: Floats | None = None, stop: Callable[[], bool] | None = None, rounds: int = 200,
+    hopeful: bool = True,
 ) -> Point:  # fmt: skip
-    """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
+    """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more.
+
+    A start that is not `hopeful` is improved before its gap is looked at.
+    """
     weights, intercept = start
     score = held.columns.dot(None, weights) + intercept
     width, centre, best, stuck, fall, fallen = HINGE_START, np.array(0.0), None, 0, np.inf, 0.0
@@ -92,7 +96,11 @@ def solve_reduced(
         work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width, centre))
         pull = work.pull(score)
         # a round that still lowered the objective by more than the slack cannot have closed the gap: look later
-        if best is None or work is not targets or not fall > slack(best.value - fallen) or done % 4 == 0:
+        if best is None:
+            look = hopeful or done > 0 or work is not targets
+        else:
+            look = work is not targets or not fall > slack(best.value - fallen) or done % 4 == 0
+        if look:
             fallen = 0.0
             fine = max(1e-7, 0.1 * slack(best.value) / abs(best.value)) if best is not None and best.value else 1e-3
             best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho, fine)
@@ -100,11 +108,12 @@ def solve_reduced(
             gap = best.value - best.bound
             if gap <= slack(best.value):
                 break
-        if stop is not None and stop():
+        if stop is not None and best is not None and stop():
             break
-        penalty, least = Hierarchical(held, rho), _asleep(held, best, rho)
+        least = _asleep(held, best, rho) if best is not None else None
         # next to nothing gained and the gap still open: some atom is too small for its pull, and on its slow way up
-        moved = newton_round(held, work, (weights, intercept, score), pull, penalty, least, wake=fall <= slack(best.value))
+        wake = best is not None and fall <= slack(best.value)
+        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), least, wake=wake)
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
         fallen += fall
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
