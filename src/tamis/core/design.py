@@ -248,11 +248,7 @@ class Bits:
     def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
         if self.fits():
             part = self.block(columns)
-            if weights is None or np.any(weights < 0):
-                return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
-            # a matrix times its own transpose is half the work, and scaled where it stands if it is a copy
-            part = np.multiply(np.sqrt(weights)[:, None], part, out=None if columns is None else part)
-            return np.asarray(part.T @ part)
+            return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
         total: Array = np.zeros(())
         for rows, part in self.chunks(columns, np.float32):
             total = total + part.T @ (part if weights is None else weights[rows, None].astype(np.float32) * part)

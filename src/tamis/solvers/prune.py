@@ -5,7 +5,7 @@ kept, re-optimised with all others at zero, and as many dropped as the asked-for
 a primal point like any other: the certificate printed is its own.
 
 Most of the way needs no solving: dropping small weights as they are costs little. From the fewest for which that
-is enough the search goes on downward, and each of its models is solved no further than the question whether it will do.
+is enough the search goes on downward, and a model that cannot be good enough is given up when its bound says so.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Pruning:
         return best
 
     def refit(self, keep: list[int], start: Model, *, decide: bool = False) -> Model:
-        """The model on the kept atoms alone; to decide, solved until its objective or its bound says whether it will do."""
+        """The model on the kept atoms alone; to decide, given up as soon as its bound says that it will not do."""
         structure = self.problem.structure
         assert isinstance(structure, Hierarchy)
         small, moved = structure.restrict(self.held, keep)
@@ -107,9 +107,7 @@ class Pruning:
         room = 0.1 * max(abs(self.allowed - self.point.value), 1e-12 * abs(self.allowed))
 
         def slack(value: float) -> float:
-            if not decide:
-                return room
-            return max(room, value - self.allowed)
+            return max(room, value - self.allowed) if decide else room
 
         found = self.reducer(small, self.targets, (weights, start[2]), structure.rho, slack, rounds=25, hopeful=False)
         place = {int(i): j for j, i in enumerate(moved)}
