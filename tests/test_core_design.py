@@ -94,6 +94,31 @@ def test_bits_give_their_truth_and_their_counts(case: Case) -> None:
     assert np.array_equal(bits.joined(more).truth(), np.hstack([case.matrix > 0, case.matrix == 0]))
 
 
+@given(
+    cases(boolean=True),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.booleans()), max_size=8),
+    st.sampled_from([0, 4, 2**20]),
+)
+def test_bits_that_grow_from_one_another_keep_their_own_floats(case: Case, steps: list[tuple[int, int, bool]], room: int) -> None:
+    """Whichever of several sets grows next, also twice from the same one: each has its own columns, whoever shares its floats."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(design, "BLOCK_BYTES", room * max(len(case.matrix), 1) * 8)
+        family = [(Bits.pack(case.matrix > 0), case.matrix)]
+        for which, count, asked in steps:
+            bits, matrix = family[which % len(family)]
+            if asked:
+                assert np.array_equal(bits.block(), matrix)
+            fresh = case.rng.random((len(matrix), count)) < 0.5
+            family.append((bits.joined(pack_rows(fresh.T)), np.hstack([matrix, fresh])))
+            some = case.rng.integers(0, matrix.shape[1], 3 if matrix.shape[1] else 0)
+            family.append((bits.part(some), matrix[:, some]))
+        for bits, matrix in family:
+            assert np.array_equal(bits.truth(), matrix > 0)
+            assert np.array_equal(bits.block(), matrix)
+            numbers = case.rng.normal(size=len(matrix))
+            near(bits.score(numbers), matrix.T @ numbers, 1e3 * np.ones(matrix.shape[1]) * (1 + np.abs(numbers).sum()))
+
+
 @given(cases(boolean=True), st.integers(1, 3), st.sampled_from([1, 1000, 2**31]))
 def test_sums_of_integers_over_bits_are_exact(case: Case, groups: int, largest: int) -> None:
     units = case.rng.integers(-largest, largest + 1, (len(case.matrix), groups))

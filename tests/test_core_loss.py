@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.special import entr, expit
 
 from helpers_losses import ALL, CORNERS, DELTA, FORMULAS, MARGINS, NUMBERS, WIDTH, matrix, naive, problems
-from tamis.core.loss import LOSSES, Huber, SmoothedHinge, Targets
+from tamis.core.loss import LOSSES, Huber, SmoothedHinge, Stretched, Targets
 from tamis.rules.rows import compress
 
 STEP = 1e-5
@@ -51,6 +52,33 @@ def test_the_gradient_is_the_slope_of_the_value(problem: tuple[str, Targets, Any
     for row, column in np.ndindex(*eta.shape):
         slope = differences(lambda at: naive(name, at, targets.y, targets.weight), eta, row, column)
         assert gradient[row, column] == pytest.approx(slope, rel=1e-6, abs=1e-6 * targets.weight.sum())
+
+
+@given(problems(names=[name for name, loss in ALL.items() if isinstance(loss, Stretched)]), st.floats(0.05, 0.9))
+def test_stretched_conjugates_know_their_slopes(problem: tuple[str, Targets, Any], share: float) -> None:
+    """Against differences of the conjugate itself along the ray."""
+    _, targets, eta = problem
+    point, step = share * targets.pull(eta), 1e-4
+    below, here, above = (targets.dual(at * point) for at in (1 - step, 1.0, 1 + step))
+    value, slope, bend = targets.stretched(point)
+    size = targets.weight.sum() + np.abs(point * targets.offset).sum()
+    assert value == pytest.approx(here, rel=1e-12, abs=1e-12 * size)
+    assert slope == pytest.approx((above - below) / (2 * step), rel=1e-5, abs=1e-6 * size)
+    assert bend == pytest.approx((above - 2 * here + below) / step**2, rel=1e-3, abs=1e-5 * size)
+
+
+@pytest.mark.parametrize("margin", [-1e300, -800.0, -700.0, -40.0, -1e-9, 0.0, 1e-9, 40.0, 700.0, 800.0, 1e300])
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_the_logistic_loss_of_any_score(margin: float, y: float) -> None:
+    """scipy's own functions are the truth, to the last digits, as far as the largest scores and without a warning."""
+    loss, target, one = ALL["logistic"], np.array([[y]]), np.ones(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, gradient = loss.value(np.array([[y * margin]]), target, one), loss.gradient(np.array([[y * margin]]), target, one)
+    assert value == pytest.approx(np.logaddexp(0.0, -margin), rel=1e-15)
+    assert gradient[0, 0] == pytest.approx(-y * expit(-margin), rel=1e-13)
+    share = float(expit(-margin))
+    assert loss.conjugate(gradient, target, one) == pytest.approx(-entr(share) - entr(1.0 - share), rel=1e-12, abs=1e-300)
 
 
 @given(problems())

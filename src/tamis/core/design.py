@@ -134,6 +134,26 @@ class Standardized:
         return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
 
 
+@dataclass
+class _Floats:
+    """Columns as floats with room for more behind: sets that grow from one another share one, filled up to `used`."""
+
+    matrix: Array
+    used: int
+
+    def grown(self, before: int, fresh: Array) -> _Floats:
+        """With fresh columns behind the first `before`: in place where nobody else's stand there and there is room."""
+        rows, needed = len(self.matrix), before + fresh.shape[1]
+        if self.used != before or needed > self.matrix.shape[1]:
+            room = max(needed, BLOCK_BYTES // (8 * max(rows, 1)))  # memory that is never written to costs nothing
+            wider = _Floats(np.empty((rows, room), order="F"), before)
+            wider.matrix[:, :before] = self.matrix[:, :before]
+            return wider.grown(before, fresh)
+        self.matrix[:, before:needed] = fresh
+        self.used = needed
+        return self
+
+
 @dataclass(frozen=True)
 class Weighted:
     """Another design with every row multiplied by a number: what turns weighted squares into plain ones."""
@@ -293,9 +313,23 @@ class Bits:
         """Boolean matrix (rows, columns)."""
         return unpack_rows(self.words if columns is None else self.words[columns], self.rows).T
 
+    def part(self, columns: Array) -> Bits:
+        """Some of the columns; their floats are copied where there already are floats to copy."""
+        small = Bits(self.words[columns], self.rows)
+        if "floats" in self._cache:
+            small._keep(_Floats(np.asfortranarray(self.block(columns)), len(small.words)))
+        return small
+
     def joined(self, more: NDArray[np.uint64]) -> Bits:
-        """With more packed columns behind."""
-        return Bits(np.concatenate([self.words, more]), self.rows)
+        """With more packed columns behind; floats that are there already are kept."""
+        wider = Bits(np.concatenate([self.words, more]), self.rows)
+        if "floats" in self._cache and wider.fits():
+            wider._keep(self._cache["floats"].grown(len(self.words), unpack_rows(more, self.rows).T))
+        return wider
+
+    def _keep(self, floats: _Floats) -> None:
+        self._cache["floats"] = floats
+        self._cache["dense"] = floats.matrix[:, : len(self.words)]
 
     def fits(self) -> bool:
         """Small enough to be held as floats once."""
@@ -305,7 +339,7 @@ class Bits:
         if not self.fits():
             return np.ascontiguousarray(self.truth(columns)).astype(np.float64)
         if "dense" not in self._cache:
-            self._cache["dense"] = np.asfortranarray(self.truth().astype(np.float64))
+            self._keep(_Floats(np.asfortranarray(self.truth().astype(np.float64)), len(self.words)))
         dense: Array = self._cache["dense"]
         return dense if columns is None else dense[:, columns]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.loss import Multinomial, Targets
+from tamis.core.loss import Multinomial, Stretched, Targets
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -119,8 +119,23 @@ def best_scale(targets: Targets, pull: Array, norm: float) -> tuple[float, float
     def value(at: float) -> float:
         return targets.dual(at * pull) - 0.5 * at * at * norm * norm
 
-    scale, best = (_highest_parabola if targets.loss.parabolic else _highest)(value, top)
+    found = _newton_scale(targets, pull, norm, top) if isinstance(targets.loss, Stretched) else None
+    scale, best = found or (_highest_parabola if targets.loss.parabolic else _highest)(value, top)
     return best, scale
+
+
+def _newton_scale(targets: Targets, pull: Array, norm: float, top: float) -> tuple[float, float] | None:
+    """(scale, value) by Newton's method from 1, near which the best scale of a nearly optimal point lies; None when that fails."""
+    at = 1.0 if top > 1.0 else 0.98 * top
+    for _ in range(8):
+        value, slope, bend = targets.stretched(at * pull)
+        value, slope, bend = value - 0.5 * (at * norm) ** 2, slope / at - at * norm * norm, bend / at**2 - norm * norm
+        if not (np.isfinite(value + slope + bend) and bend < 0):
+            return None
+        if slope * slope <= -2e-12 * bend * abs(value):  # all a parabola could still gain
+            return at, value
+        at = min(max(at - slope / bend, 0.2 * at), 0.5 * (at + top))
+    return None
 
 
 def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
@@ -129,7 +144,8 @@ def allowed_norm(targets: Targets, pull: Array, target: float) -> float:
     The best scale for one norm shows a scale that allows a larger one, until none does (Dinkelbach). Every step is an
     allowed norm itself, and NaN allows nothing.
     """
-    norm = 0.0
+    room = 2.0 * (targets.dual(pull) - target) if targets.reach(pull) >= 1.0 else 0.0
+    norm = float(np.sqrt(room)) if room > 0 else 0.0
     for _ in range(50):
         value, scale = best_scale(targets, pull, norm)
         room = 2.0 * (value - target) + (scale * norm) ** 2

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, xlogy
 
 Array = NDArray[np.float64]
+TINIEST = 1e-300
 DOMAIN_SLACK = 1e-12  # relative; conjugates forgive rounding at the edge of their domain, never more
 
 
@@ -32,6 +33,15 @@ class Loss(Protocol):
     def curvature(self, eta: Array, y: Array, s: Array) -> Array: ...
     def conjugate(self, u: Array, y: Array, s: Array) -> float: ...
     def reach(self, u: Array, y: Array, s: Array) -> float: ...
+
+
+@runtime_checkable
+class Stretched(Protocol):
+    """What a loss whose conjugate is no parabola along a ray may offer, so that the best length is found in a few steps."""
+
+    def stretched(self, u: Array, y: Array, s: Array) -> tuple[float, float, float]:
+        """The conjugate of t u with its first two derivatives in t, at t = 1."""
+        ...
 
 
 def _total(s: Array, each: Array) -> float:
@@ -132,21 +142,30 @@ class Logistic:
     parabolic: ClassVar[bool] = False
 
     def value(self, eta: Array, y: Array, s: Array) -> float:
-        return _total(s, np.logaddexp(0.0, -y * eta))
+        margin = y * eta  # numpy's exp and log take a fifth of the time of logaddexp and scipy's entr
+        return _total(s, np.log1p(np.exp(-np.abs(margin))) - np.minimum(margin, 0.0))
 
     def gradient(self, eta: Array, y: Array, s: Array) -> Array:
-        return np.asarray(-s[:, None] * y * expit(-y * eta))
+        with np.errstate(over="ignore"):
+            return np.asarray(-s[:, None] * y / (1.0 + np.exp(y * eta)))
 
     def curvature(self, eta: Array, y: Array, s: Array) -> Array:
         share = expit(eta)
         return np.asarray(s[:, None] * np.maximum(share * (1.0 - share), 1e-12))
 
     def conjugate(self, u: Array, y: Array, s: Array) -> float:
+        return self.stretched(u, y, s)[0]
+
+    def stretched(self, u: Array, y: Array, s: Array) -> tuple[float, float, float]:
         share = -u * y / s[:, None]
         if np.any(share < -DOMAIN_SLACK) or np.any(share > 1 + DOMAIN_SLACK):
-            return float("inf")
+            return float("inf"), float("inf"), float("inf")
         share = np.clip(share, 0.0, 1.0)
-        return -_total(s, entr(share) + entr(1.0 - share))
+        other = np.maximum(1.0 - share, TINIEST)
+        # nothing times its logarithm is nothing: any finite logarithm will do there
+        log, log_other = np.log(np.maximum(share, TINIEST)), np.log(other)
+        slope = _total(s, share * (log - log_other))
+        return slope + _total(s, log_other), slope, _total(s, share / other)
 
     def reach(self, u: Array, y: Array, s: Array) -> float:
         return _smallest_ratio(s[:, None], -u * y)
@@ -356,6 +375,12 @@ class Targets:
     def dual(self, pull: Array) -> float:
         """What the dual point is worth before the norm is paid: minus the conjugate, minus the offsets' share."""
         return -float(self.loss.conjugate(-pull, self.y, self.weight)) - float((pull * self.offset).sum()) + self.constant
+
+    def stretched(self, pull: Array) -> tuple[float, float, float]:
+        """`dual` of t times the point with its first two derivatives in t, at t = 1; for losses that are Stretched."""
+        value, slope, bend = self.loss.stretched(-pull, self.y, self.weight)
+        offset = float((pull * self.offset).sum())
+        return self.constant - value - offset, -slope - offset, -bend
 
     def reach(self, pull: Array) -> float:
         """How far the dual point can be stretched and stay in the domain."""

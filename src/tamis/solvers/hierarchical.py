@@ -29,6 +29,7 @@ NOTHING = 1e-6  # gains below this share of the constant model's objective are n
 ROUNDING = 1e-4  # of the target, itself below what was asked: the floor of a search is met to rounding, not exactly
 TIGHTEST = 1e-4  # share of the target below which tighter held solves are given up
 EASED = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)  # times the floor wanted: what a fit that may not grow tries to certify
+EAGER = 0.95  # share of the floor from which atoms are let in when a knob value is new; they would be next
 BARREN = 0.1  # share of the target by which newcomers must lower the objective for a fair search to go on
 START_SHARE = 1e-3  # new atoms start at this share of the largest weight
 
@@ -106,7 +107,8 @@ class HierarchicalSolver:
         slack = lambda value: state.tight * self._target(problem, state.constant, value) / 3.0  # noqa: E731
         weights, intercept = _start(targets, state)
         rho = cast(Hierarchy, problem.structure).rho
-        point = self.reducer(state.held, targets, (weights, intercept), rho, slack, eta=state.eta, stop=stop)
+        hopeful = bool(np.isfinite(state.before))  # the last model is never good enough for another knob value
+        point = self.reducer(state.held, targets, (weights, intercept), rho, slack, eta=state.eta, stop=stop, hopeful=hopeful)
         return replace(state, point=point, weights=point.weights, intercept=point.intercept, eta=point.eta)
 
     def _target(self, problem: Problem, constant: float, value: float) -> float:
@@ -124,7 +126,9 @@ class HierarchicalSolver:
         pull = dual.pull()
         floor = allowed_norm(targets, pull, point.value - target)
         scale = float(np.sqrt(2.0 * abs(point.value))) or 1.0
-        priced = self._priced(structure, dual.folded(targets), state, max(floor, 1e-9 * scale), stop)
+        # a new knob value mostly asks for new atoms: who is worth it on sight comes in before anybody looks deeper
+        opening = not np.isfinite(state.before) and len(state.held) > 1
+        priced = self._priced(structure, dual.folded(targets), state, max(floor, 1e-9 * scale) * (EAGER if opening else 1.0), stop, opening)
         norm = max(limit, priced.bound)
         bound = best_scale(targets, pull, norm)[0]
         looked = state.looked + priced.looked
@@ -141,12 +145,13 @@ class HierarchicalSolver:
         settled = met or tight < TIGHTEST or barren or not (self.thorough or priced.newcomers)
         return Verdict(certificate, priced.newcomers, settled), state
 
-    def _priced(self, structure: Hierarchy, dual: DualPoint, state: State, floor: float, stop: Callable[[], bool]) -> Priced:
+    def _priced(self, structure: Hierarchy, dual: DualPoint, state: State, floor: float, stop: Callable[[], bool], opening: bool) -> Priced:
         """Newcomers, and a bound on every atom outside; where no newcomer may be let in, the lowest of some floors that holds.
 
         A search that has found newcomers is cut short, so the bound it leaves is far too high to end with.
         """
-        priced = structure.price(dual, state.held, floor, max(self.batch, len(state.held) // 2), stop, thorough=self.thorough)
+        count = max(self.batch, len(state.held) // 2)
+        priced = structure.price(dual, state.held, floor, count, stop, thorough=self.thorough, enough=1 if opening else count)
         if not (self.thorough and self.full(state) and priced.newcomers):
             return priced
         for factor in EASED:
@@ -275,7 +280,7 @@ def _warm(held: Held, weights: Floats, pull: Floats | None, before: int) -> Floa
         return weights
     top = row_sizes(weights).max(initial=0.0)
     fresh = np.arange(before, len(held))
-    force = np.asarray(held.columns.score(pull))[fresh]
+    force = np.asarray(held.columns.part(fresh).score(pull))
     size = row_sizes(force)
     force[size > 0] /= size[size > 0, None]
     if held.sign.any():

@@ -54,8 +54,10 @@ class FixedShares:
 def solve_mirror(
     held: Held, targets: Targets, start: tuple[Floats, Floats], rho: float, slack: Callable[[float], float], *,
     eta: Floats | None = None, stop: Callable[[], bool] | None = None, rounds: int = 400,
+    hopeful: bool = True,
 ) -> Point:  # fmt: skip
-    """Same contract as `solve_reduced`."""
+    """Same contract as `solve_reduced`; every start is improved before its gap is looked at."""
+    del hopeful
     weights, intercept = start
     size = row_sizes(weights)
     share = first_eta(held, size if size.any() else np.where(held.silent, 0.0, 1.0 / held.cost), rho)

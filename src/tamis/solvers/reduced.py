@@ -56,6 +56,7 @@ class Hierarchical:
 
 EFFECTIVE = 1e-5  # atoms below this share of the largest weight follow from their pull, outside the linear system
 DENSE_CLASSES = 600  # up to this many unknowns several columns share one Newton system
+GROWING = 1.02  # an atom whose size grows by more in a step has not arrived
 HINGE_START, HINGE_SHRINK, HINGE_LAST = 0.5, 0.7, 1e-6
 
 
@@ -82,27 +83,39 @@ def objective(held: Held, targets: Targets, weights: Floats, intercept: Floats, 
 def solve_reduced(
     held: Held, targets: Targets, start: tuple[Floats, Floats], rho: float, slack: Callable[[float], float], *,
     eta: Floats | None = None, stop: Callable[[], bool] | None = None, rounds: int = 200,
+    hopeful: bool = True,
 ) -> Point:  # fmt: skip
-    """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more."""
+    """Minimise to within `slack(value)` of the best on the held set, or until nothing moves any more.
+
+    A start that is not `hopeful` is improved before its gap is looked at.
+    """
     weights, intercept = start
     score = held.columns.dot(None, weights) + intercept
-    width, centre, best, stuck, fall = HINGE_START, np.array(0.0), None, 0, np.inf
+    width, centre, best, stuck, fall, fallen = HINGE_START, np.array(0.0), None, 0, np.inf, 0.0
     for done in range(rounds):
         work = targets if targets.loss.smooth else targets.with_loss(targets.loss.smoothed(width, centre))
         pull = work.pull(score)
         # a round that still lowered the objective by more than the slack cannot have closed the gap: look later
-        value = best.value if best is not None else np.inf
-        if best is None or work is not targets or not fall > slack(value) or done % 4 == 0:
+        if best is None:
+            look = hopeful or done > 0 or work is not targets
+        else:
+            look = work is not targets or not fall > slack(best.value - fallen) or done % 4 == 0
+        if look:
+            fallen = 0.0
             fine = max(1e-7, 0.1 * slack(best.value) / abs(best.value)) if best is not None and best.value else 1e-3
             best, here = certified(held, targets, work, (weights, intercept, score), pull, eta, best, rho, fine)
             best, eta = replace(best, rounds=done), best.eta
             gap = best.value - best.bound
             if gap <= slack(best.value):
                 break
-        if stop is not None and stop():
+        if stop is not None and best is not None and stop():
             break
-        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), _asleep(held, best, rho))
+        least = _asleep(held, best, rho) if best is not None else None
+        # next to nothing gained and the gap still open: some atom is too small for its pull, and on its slow way up
+        wake = best is not None and fall <= slack(best.value)
+        moved = newton_round(held, work, (weights, intercept, score), pull, Hierarchical(held, rho), least, wake=wake)
         stuck, fall = (0, moved[3]) if moved is not None else (stuck + 1, 0.0)
+        fallen += fall
         weights, intercept, score = (weights, intercept, score) if moved is None else moved[:3]
         if work is not targets and (here <= 0.25 * gap or moved is None) and width > HINGE_LAST:
             centre = work.pull(score) * work.y / work.weight[:, None]
@@ -138,12 +151,14 @@ def certified(
 
 
 def newton_round(
-    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty, least: Floats | None = None
+    held: Held, work: Targets, at: tuple[Floats, Floats, Floats], pull: Floats, penalty: Penalty, least: Floats | None = None, *,
+    wake: bool = False,
 ) -> Moved | None:  # fmt: skip
     """One model, its minimum, and a search toward it; None when the objective no longer falls.
 
     `least`: sizes from which the majoriser starts where the weights are smaller; it multiplies sizes, so an atom near
-    zero that deserves a weight would need many rounds to reach it.
+    zero that deserves a weight would need many rounds to reach it. To `wake` is to lift all that grow into the linear
+    system at once; what does not deserve it leaves as fast.
     """
     weights, intercept, score = at
     size = row_sizes(weights)
@@ -153,10 +168,13 @@ def newton_round(
         size = np.where(held.silent, 0.0, 1e-3 / held.cost)  # scale-free: any positive size starts it
     force = held.columns.score(work.fold(pull))
     follow = _signed(held, penalty.inverse(size)[:, None] * force)
-    active = np.flatnonzero((np.maximum(size, row_sizes(follow)) > EFFECTIVE * size.max()) & ~held.silent)
+    grown, top = row_sizes(follow), size.max()
+    if wake:
+        size = np.where((grown > GROWING * np.maximum(size, 1e-12 * top)) & (grown < 2 * EFFECTIVE * top), 2 * EFFECTIVE * top, size)
+    active = np.flatnonzero((np.maximum(size, grown) > EFFECTIVE * top) & ~held.silent)
     target = follow.copy()
     model = _Model.of(held, work, weights, intercept, score, pull, force, active)
-    target[active], level = model.minimise(held, size, row_sizes(follow), penalty)
+    target[active], level = model.minimise(held, size, grown, penalty)
     return _search(held, work, at, (target - weights, level - intercept), penalty)
 
 
@@ -238,9 +256,10 @@ class _Model:
             root = np.sqrt(penalty.inverse(size)[self.active])
             solution = self._solve(root, sign)
             new = row_sizes(solution[:-1])
-            change = np.abs(new - size[self.active]).max(initial=0.0)
+            old, top = size[self.active], new.max(initial=0.0)
             size[self.active] = new
-            if change <= 1e-3 * new.max(initial=0.0):
+            # a small atom that grows step by step is cheaper to follow here than in another round over the rows
+            if np.abs(new - old).max(initial=0.0) <= 1e-3 * top and not np.any((new > GROWING * old) & (new > EFFECTIVE * top)):
                 break
         return solution[:-1], solution[-1]
 

@@ -8,6 +8,7 @@ on to subsets, so the lattice is closed downward. Its price is d0 * product of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +20,20 @@ from tamis.core.structure import Atom, Held, Priced
 from tamis.kernels.dispatch import Literals, Net, RowValues, conjunction_sums
 from tamis.kernels.reference import conjunction_words
 from tamis.structures.tails import TailSearch, TailSpace, padded
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The minimal atoms outside a held set, as tables a row per atom, and the order in which those of one parent stand together."""
+
+    table: NDArray[np.int64]
+    last: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    order: NDArray[np.intp]
+    sign: NDArray[np.int64]  # the only sign a weight may have, 0 for any
+    mute: NDArray[np.bool_]  # weights that must stay zero
+    price: NDArray[np.float64]
 
 
 class ConjunctionLattice:
@@ -61,6 +76,8 @@ class ConjunctionLattice:
         self._longer: dict[Atom, set[int]] = {}  # per held atom, the literals that extend it to a held atom
         self._sources: dict[Atom, int] = {}  # minimal atoms outside the held ones, with their support
         self._held: tuple[Atom, ...] = ()
+        self._listed: list[Atom] | None = None  # the same, and below as tables
+        self._tables: tuple[list[Atom], Frontier] | None = None
 
     # ---- what atoms are -------------------------------------------------------------------------------
     def name(self, atom: Atom) -> str:
@@ -158,7 +175,7 @@ class ConjunctionLattice:
         kept = set(keep)
         silent = held.silent[move] | np.array([int(i) not in kept for i in move])
         small = Held(
-            tuple(atoms), {atom: i for i, atom in enumerate(atoms)}, Bits(held.columns.words[move], held.columns.rows),
+            tuple(atoms), {atom: i for i, atom in enumerate(atoms)}, held.columns.part(move),
             place[held.ancestor[inside]], place[held.owner[inside]], held.cost[move], silent, held.sign[move],
         )  # fmt: skip
         return small, move
@@ -168,10 +185,13 @@ class ConjunctionLattice:
         """The minimal conjunctions outside a held set: every conjunction not held contains one of them."""
         if held.atoms != self._held:
             self.hold(held.atoms)
-        return list(self._sources)
+        if self._listed is None:
+            self._listed = list(self._sources)
+        return self._listed
 
     def _note(self, held: Held, fresh: Sequence[Atom]) -> None:
         """Keep the list of sources up to date: atoms not held whose proper subsets all are."""
+        self._listed = None
         if () in fresh:
             self._admit(held, [(k,) for k in range(self.size)])
         for atom in fresh:
@@ -206,14 +226,18 @@ class ConjunctionLattice:
 
     # ---- pricing --------------------------------------------------------------------------------------
     def price(
-        self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *, thorough: bool = True
+        self, point: DualPoint, held: Held, floor: float, count: int = 100, stop: Callable[[], bool] | None = None, *,
+        thorough: bool = True, enough: int | None = None,
     ) -> Priced:  # fmt: skip
-        """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set."""
+        """Sources whose tails weigh more than the floor, and a bound over every conjunction outside the held set.
+
+        The search ends as soon as `enough` of them are known (default: `count`).
+        """
         sources = self.sources(held)
         if not sources:
             return Priced((), np.zeros(0), 0.0, 0)
         search = self._search(point, sources, floor)
-        upper = search.run(count, stop, thorough=thorough)
+        upper = search.run(count if enough is None else enough, stop, thorough=thorough)
         low = floor * search.known ** (1.0 / self.exponent)
         high = floor * upper ** (1.0 / self.exponent)
         # a search cut short leaves sources undecided: those known to violate come alone then
@@ -222,21 +246,31 @@ class ConjunctionLattice:
         bound = float(high.max(initial=0.0)) if not np.isnan(high).any() else float("inf")
         return Priced(tuple(sources[i] for i in order), low[order], bound, search.looked + len(sources))
 
+    def _frontier(self, sources: list[Atom]) -> Frontier:
+        """The sources as tables; made once per held set, which is priced at the end of one knob value and again at the next."""
+        if self._tables is None or self._tables[0] is not sources:
+            table = padded(sources)
+            there = table >= 0
+            size = there.sum(axis=1)
+            last = table[np.arange(len(table)), size - 1]
+            sign = np.sign(np.where(there, self.sign[table], 0).sum(axis=1))
+            mute = (size == 1) & np.isin(table[:, 0], list(self.silent))
+            price = np.where(there, self.growth[table], 1.0).prod(axis=1)
+            self._tables = sources, Frontier(table, last, *_by_parent(table, last), sign, mute, price)
+        return self._tables[1]
+
     def _search(self, point: DualPoint, sources: list[Atom], floor: float) -> TailSearch:
         """Row sums of every source, and the search over their tails set up."""
-        space = self._space(point)
-        table = padded(sources)
-        last = table[np.arange(len(table)), (table >= 0).sum(axis=1) - 1]
-        nodes, starts, order = _by_parent(table, last)
-        support, sums = conjunction_sums(self._packed, nodes, starts, last[order], space.values, self.threads)
+        space, frontier = self._space(point), self._frontier(sources)
+        order = frontier.order
+        support, sums = conjunction_sums(
+            self._packed, frontier.parents, frontier.starts, frontier.last[order], space.values, self.threads
+        )  # fmt: skip
         support[order], sums[order] = support.copy(), sums.copy()
-        held = table >= 0
-        sign = np.sign(np.where(held, self.sign[table], 0).sum(axis=1)) if space.signed else np.zeros(len(sources), dtype=np.int64)
-        net, largest = space.measures(sums, sign)
-        net = np.where((held.sum(axis=1) == 1) & np.isin(table[:, 0], list(self.silent)), 0.0, net)
-        scale = floor / point.quantum * np.where(held, self.growth[table], 1.0).prod(axis=1)
+        net, largest = space.measures(sums, frontier.sign)
+        scale = floor / point.quantum * frontier.price
         with np.errstate(over="ignore"):
-            search = TailSearch(space, table, scale, (net / scale) ** self.exponent)
+            search = TailSearch(space, frontier.table, scale, (np.where(frontier.mute, 0.0, net) / scale) ** self.exponent)
         search.begin(support, largest)
         return search
 
