@@ -20,16 +20,17 @@ from tamis.kernels.dispatch import Literals, RowValues, conjunction_sums
 from tamis.kernels.reference import pack_rows, unpack_rows
 
 Array = NDArray[Any]
+Picked = Array | slice | None
 BLOCK_BYTES = 64 * 2**20
 CONSTANT = 1e-12  # a column whose spread is below this share of its mean does not vary
 
 
 class Design(Protocol):
-    """Columns of atoms; `columns` is an integer array of positions, None means all."""
+    """Columns of atoms; `columns` is an integer array of positions, None means all; `block` takes a slice, too, and may return a view."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
-    def block(self, columns: Array | None = None) -> Array: ...
+    def block(self, columns: Picked = None) -> Array: ...
     def dot(self, columns: Array | None, weights: Array) -> Array: ...
     def score(self, residual: Array) -> Array: ...
     def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array: ...
@@ -45,7 +46,7 @@ class Dense:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape[0], self.matrix.shape[1]
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         return self.matrix if columns is None else self.matrix[:, columns]
 
     def dot(self, columns: Array | None, weights: Array) -> Array:
@@ -72,7 +73,7 @@ class Sparse:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape[0], self.matrix.shape[1]
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         return np.asarray((self.matrix if columns is None else self.matrix[:, columns]).toarray())
 
     def dot(self, columns: Array | None, weights: Array) -> Array:
@@ -115,7 +116,7 @@ class Standardized:
     def shape(self) -> tuple[int, int]:
         return self.inner.shape
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         pick = slice(None) if columns is None else columns
         return np.asarray((self.inner.block(columns) - self.center[pick]) / self.scale[pick])
 
@@ -165,7 +166,7 @@ class Weighted:
     def shape(self) -> tuple[int, int]:
         return self.inner.shape
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         return np.asarray(self.root[:, None] * self.inner.block(columns))
 
     def dot(self, columns: Array | None, weights: Array) -> Array:
@@ -197,7 +198,7 @@ class Projected:
         """The part of row vectors that the basis does not reach."""
         return np.asarray(rows - self.basis @ (self.basis.T @ rows))
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         return self.outside(self.inner.block(columns))
 
     def dot(self, columns: Array | None, weights: Array) -> Array:
@@ -250,13 +251,13 @@ class Chunked:
         """(rows, columns)"""
         return self._shape
 
-    def parts(self, columns: Array | None = None) -> Iterator[tuple[slice, Array]]:
+    def parts(self, columns: Picked = None) -> Iterator[tuple[slice, Array]]:
         """(which rows, their cells as floats), block by block."""
         for rows, block in zip(self._rows, self.blocks, strict=True):
             part = block if columns is None else block.tocsc()[:, columns] if hasattr(block, "tocsc") else block[:, columns]
             yield rows, np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=float)
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         """Some columns of all rows, side by side."""
         return np.concatenate([part for _, part in self.parts(columns)])
 
@@ -273,14 +274,14 @@ class Chunked:
         return np.asarray(sum(part.T @ (part if weights is None else weights[rows, None] * part) for rows, part in self.parts(columns)))
 
 
-def column_blocks(columns: int, rows: int) -> Iterator[Array]:
-    """Positions of columns in runs whose cells take at most BLOCK_BYTES as floats."""
+def column_blocks(columns: int, rows: int) -> Iterator[slice]:
+    """Runs of columns whose cells take at most BLOCK_BYTES as floats; slices, so that a dense matrix is not copied."""
     step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
     for first in range(0, columns, step):
-        yield np.arange(first, min(first + step, columns))
+        yield slice(first, min(first + step, columns))
 
 
-def column_sums(design: Design, value: Callable[[Array, Array], Array]) -> Array:
+def column_sums(design: Design, value: Callable[[Array, Any], Array]) -> Array:
     """One number per column, computed on dense runs of columns."""
     rows, columns = design.shape
     parts = [value(design.block(run), run) for run in column_blocks(columns, rows)]
@@ -309,7 +310,7 @@ class Bits:
         """True rows per column."""
         return np.asarray(np.bitwise_count(self.words).sum(axis=1, dtype=np.int64))
 
-    def truth(self, columns: Array | None = None) -> NDArray[np.bool_]:
+    def truth(self, columns: Picked = None) -> NDArray[np.bool_]:
         """Boolean matrix (rows, columns)."""
         return unpack_rows(self.words if columns is None else self.words[columns], self.rows).T
 
@@ -335,7 +336,7 @@ class Bits:
         """Small enough to be held as floats once."""
         return self.rows * len(self.words) * 8 <= BLOCK_BYTES
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         if not self.fits():
             return np.ascontiguousarray(self.truth(columns)).astype(np.float64)
         if "dense" not in self._cache:

@@ -23,6 +23,8 @@ Array = NDArray[Any]
 TOLERANCE = 1e-8
 SMALL = 2_000_000  # cells up to which speeds are taken from the rows themselves
 MOST_SQUARE = 6000  # columns up to which all their products are computed beforehand
+REPRODUCED = 1e-7  # share of a column that may be left outside the selected ones' span
+MOST_NAMED = 20
 PENDING = Certificate("none", float("nan"), float("nan"), TOLERANCE, reason="it is checked when the path has ended.")
 ENDS = {"time": "stopped", "size": "stopped", "complete": "complete", "asked": "interrupted"}
 
@@ -81,7 +83,7 @@ class ExactSource:
         self.scaling = known[0] if self.prepared is None and known is not None else self._prepared.scaling
         one_sided = method.setup.one_sided
         self.one_sided = None if one_sided is None else one_sided[self.scaling.kept]
-        self.dependent: dict[int, int] = {}
+        self.rested: set[int] = set()
 
     @property
     def _prepared(self) -> Prepared:
@@ -110,7 +112,7 @@ class ExactSource:
         elif after.t > 0:
             engine.resume(event_of(after))
         for event in engine.events():
-            self.dependent |= dict(event.dependent)
+            self.rested |= set(event.resting.tolist())
             yield self._knot(event, duals)
         self.status = ENDS[engine.status]
 
@@ -135,15 +137,25 @@ class ExactSource:
         """The knots with what their residuals say, and notes on columns that repeat others."""
         found = inclusion(knots, self._prepared, self.one_sided)
         certified = (_with_claim(knot, k, found, len(self.scaling.kept), float(self.task.weight.sum())) for k, knot in enumerate(knots))
-        return Finished(tuple(certified), tuple(self._notes()), still=self.scaling.still)
+        return Finished(tuple(certified), tuple(self._notes(knots)), still=self.scaling.still)
 
-    def _notes(self) -> list[str]:
-        """Columns that could not be told apart from others."""
+    def _notes(self, knots: Sequence[Knot]) -> list[str]:
+        """Columns that waited at their bound and never got a coefficient, because selected ones reproduce them."""
         names, kept = self.task.columns.names, self.scaling.kept
+        place = {int(j): i for i, j in enumerate(kept)}
+        held = sorted({place[atom[0]] for knot in knots for atom in knot.atoms if atom[0] in place})
+        late = sorted(self.rested - set(held))[:MOST_NAMED]
+        if not held or not late:
+            return []
+        selected, waiting = (self._prepared.design.block(np.array(some)) for some in (held, late))
+        share = np.linalg.lstsq(selected, waiting, rcond=None)[0]
+        left = np.linalg.norm(waiting - selected @ share, axis=0) / np.linalg.norm(waiting, axis=0)
+        alike = np.abs(selected.T @ waiting).argmax(axis=0)
         return [
-            f"Column {names[kept[late]]!r} is reproduced by columns already selected (most like {names[kept[held]]!r}), so it got "
+            f"Column {names[kept[j]]!r} is reproduced by columns already selected (most like {names[kept[held[alike[i]]]]!r}), so it got "
             "no coefficient of its own: fitted values are unique, these coefficients are not."
-            for late, held in self.dependent.items()
+            for i, j in enumerate(late)
+            if left[i] <= REPRODUCED
         ]
 
 

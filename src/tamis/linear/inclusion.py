@@ -72,7 +72,6 @@ def _duals(
     """(excess over the bounds, largest speed) per knot over all columns, and the duals of some columns (columns, knots)."""
     over, largest = np.full(total.shape[1], -np.inf), np.zeros(total.shape[1])
     dual = np.zeros((len(columns), total.shape[1]))
-    place = {int(j): i for i, j in enumerate(columns)}
     # no more duals at once than the columns of one block have cells
     for run in column_blocks(prepared.design.shape[1], max(prepared.rows, total.shape[1])):
         block = prepared.design.block(run)
@@ -81,8 +80,8 @@ def _duals(
         over = np.maximum(over, (np.abs(rho) if one_sided is None else sided).max(axis=0) - 1.0)
         speed = np.abs(np.concatenate([np.diff(rho, axis=1) / step, (block.T @ last)[:, None] / prepared.rows], axis=1))
         largest = np.maximum(largest, speed.max(axis=0))
-        for j in (int(j) for j in run if int(j) in place):
-            dual[place[j]] = rho[j - int(run[0])]
+        inside = np.flatnonzero((columns >= run.start) & (columns < run.stop))
+        dual[inside] = rho[columns[inside] - run.start]
     return over, largest, dual
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.design import Dense, Design, Projected, Standardized, Weighted, column_blocks, column_sums
+from tamis.core.design import Dense, Design, Picked, Projected, Standardized, Weighted, column_blocks, column_sums
 from tamis.linear.inputs import Columns
 
 Array = NDArray[Any]
@@ -197,10 +197,10 @@ class _Picked:
     def shape(self) -> tuple[int, int]:
         return self.inner.shape[0], len(self.columns)
 
-    def _of(self, columns: Array | None) -> Array:
+    def _of(self, columns: Picked) -> Array:
         return self.columns if columns is None else self.columns[columns]
 
-    def block(self, columns: Array | None = None) -> Array:
+    def block(self, columns: Picked = None) -> Array:
         return self.inner.block(self._of(columns))
 
     def dot(self, columns: Array | None, weights: Array) -> Array:

@@ -234,10 +234,13 @@ class LazyDuals:
     def products(self, columns: Any, support: Indices) -> Floats:
         """H[support, column] of one column."""
         self._held.keep(support)
-        return np.asarray(self._held.of(support).T @ self._column(columns)) / self._rows
+        return np.asarray(self._held.all().T @ self._column(columns)) / self._rows
 
     def _column(self, column: int) -> Floats:
-        return self._close.one(column) if column in self._close.place else self._held.one(column)
+        if column in self._held.place:
+            return self._held.one(column)
+        self._close.add([column])
+        return self._close.one(column)
 
     def linear(self, columns: Any) -> Floats:
         """q on some columns."""
@@ -246,7 +249,7 @@ class LazyDuals:
     def turn(self, support: Indices, values: Floats) -> None:
         """A new residual."""
         self._held.keep(support)
-        self._residual = self.target - self._held.of(support) @ values
+        self._residual = self.target - self._held.all() @ values
         self._fresh = False
 
     def speed(self, columns: Any) -> Floats:

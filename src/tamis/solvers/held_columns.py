@@ -33,12 +33,6 @@ class HeldColumns:
         """One of them."""
         return self._buffer[:, self.place[column]]
 
-    def of(self, columns: Indices) -> Floats:
-        """The columns kept last, in that order."""
-        if np.array_equal(columns, self.order()):
-            return self.all()
-        return self._buffer[:, [self.place[int(j)] for j in columns]]
-
     def add(self, columns: list[int]) -> None:
         """Lay more columns beside."""
         fresh = [j for j in columns if j not in self.place]
@@ -56,12 +50,12 @@ class HeldColumns:
 
     def keep(self, columns: Indices) -> None:
         """Hold exactly these, in this order."""
-        wanted = [int(j) for j in columns]
-        same = 0
-        while same < min(len(wanted), self.count) and self._names[same] == wanted[same]:
-            same += 1
-        if same == len(wanted) == self.count:
+        short = min(len(columns), self.count)
+        other = np.flatnonzero(columns[:short] != self._names[:short])
+        same = int(other[0]) if len(other) else short
+        if same == len(columns) == self.count:
             return
+        wanted = [int(j) for j in columns]
         moved = [self.place.get(j) for j in wanted[same:]]
         known = self._buffer[:, [place for place in moved if place is not None]]
         known_names = [j for j, place in zip(wanted[same:], moved, strict=True) if place is not None]

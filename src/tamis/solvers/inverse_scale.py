@@ -35,7 +35,6 @@ class Event:
     values: Floats
     resting: Indices  # on the boundary with coefficient zero
     signs: Floats  # of the support, then of the resting
-    dependent: tuple[tuple[int, int], ...] = ()  # (refused, held): columns that the held ones reproduce
 
     def dense(self, size: int) -> Floats:
         """All coefficients."""
@@ -150,34 +149,32 @@ class InverseScale:
             for j in inside.tolist():
                 del self.sign[j]
         self.sign.update(zip(hits.tolist(), arrived.tolist(), strict=True))
-        dependent = self._settle()
+        self._settle()
         support = np.array(self.support, dtype=np.intp)
         resting = self._resting()
         signs = np.array([self.sign[int(j)] for j in (*support, *resting)])
-        return Event(self.time, support, self.values.copy(), resting, signs, dependent)
+        return Event(self.time, support, self.values.copy(), resting, signs)
 
     # ---- least squares with given signs -----------------------------------------------------------------
-    def _settle(self) -> tuple[tuple[int, int], ...]:
-        """Lawson and Hanson's method from the present support; pairs of refused columns and the one they repeat."""
+    def _settle(self) -> None:
+        """Lawson and Hanson's method, warm from the present support; columns that the held ones reproduce are left out."""
         refused: set[int] = set()
-        dependent: list[tuple[int, int]] = []
         for _ in range(10 * len(self.sign) + 50):
             held = set(self.support)
             free = [j for j in self.sign if j not in held and j not in refused]
             if not free:
-                return tuple(dependent)
+                return
             columns = np.array(free, dtype=np.intp)
             gain = np.array([self.sign[j] for j in free]) * self.duals.speed(columns)
+            gains = gain > self._tolerance[columns]
+            if not gains.any():
+                return
             # earlier columns win ties, so that the path does not depend on the order of rounding
-            worth = np.where(gain > self._tolerance[columns], gain / self.duals.scale[columns], -np.inf)
-            if not np.isfinite(worth.max()):
-                return tuple(dependent)
+            worth = np.where(gains, gain / np.where(gains, self.duals.scale[columns], 1.0), -np.inf)
             best = free[int(np.flatnonzero(worth >= worth.max() * (1 - 1e-10)).min())]
-            head = np.array(self.support, dtype=np.intp)
-            products = self.duals.products(best, head)
+            products = self.duals.products(best, np.array(self.support, dtype=np.intp))
             if not self._factor.append(products, float(self.duals.scale[best]) ** 2):
                 refused.add(best)
-                dependent.append((best, self._twin(products, head, best)))
                 continue
             self.support.append(best)
             self.values = np.append(self.values, 0.0)
@@ -186,12 +183,6 @@ class InverseScale:
             f"The signs of {len(self.sign)} coefficients at t = {self.time:.6g} did not settle, so the path ends there; "
             "standardise the columns, or leave out columns that nearly repeat others."
         )
-
-    def _twin(self, products: Floats, head: Indices, column: int) -> int:
-        """The held column most like a dependent one."""
-        if not len(head):
-            return column
-        return int(head[int(np.argmax(np.abs(products) / self.duals.scale[head]))])
 
     def _walk(self, entered: int) -> set[int]:
         """Go to the solution on the support; who would change sign on the way leaves it. The entered column, if it left at once."""

@@ -200,7 +200,7 @@ def differences(columns: int | Sequence[str]) -> Transform:
     """Each coefficient minus the next one: sparse when the coefficients are constant over stretches."""
     width = _width(columns)
     if width < 2:
-        raise TamisError("Differences of neighbours need two columns and the data has n_features = 1, so D has no rows; use transform='identity'.")
+        raise TamisError("Differences need two columns and X has n_features = 1, so D has no rows; use transformation='identity'.")
     return Transform(sparse.diags_array([np.ones(width - 1), -np.ones(width - 1)], offsets=[0, 1], shape=(width - 1, width)), "fused")
 
 
@@ -317,12 +317,12 @@ def _numbers(matrix: Any) -> Floats:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise TamisError(
-            f"transform={matrix!r} is not a matrix of numbers, so there is no D; give a matrix, or a word such as 'fused'."
+            f"transformation={matrix!r} is not a matrix of numbers, so there is no D; give a matrix, or a word such as 'fused'."
         ) from None
 
 
 def as_transform(what: Any, columns: int | Sequence[str]) -> Transform:
-    """Whatever a user may mean by `transform=`, checked against the columns.
+    """Whatever a user may mean by `transformation=`, checked against the columns.
 
     Parameters
     ----------
@@ -368,10 +368,10 @@ def _from_word(word: str, whole: str, width: int) -> Transform:
         sides = [int(side) for side in word[5:].split("x")]
         if prod(sides) != width:
             raise TamisError(
-                f"transform={whole!r} speaks of {prod(sides)} cells and X has {width} columns, so they do not match; "
+                f"transformation={whole!r} speaks of {prod(sides)} cells and X has {width} columns, so they do not match; "
                 "give sides whose product is the number of columns."
             )
         return grid(sides)
     near = get_close_matches(word, WORDS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(map(repr, WORDS))}, or a matrix."
-    raise TamisError(f"transform={whole!r} is not known, so there is no D; {hint}")
+    raise TamisError(f"transformation={whole!r} is not known, so there is no D; {hint}")
