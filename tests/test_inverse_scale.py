@@ -181,8 +181,14 @@ def test_limits_end_a_path_where_they_say() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 100_000))
-def test_the_factor_follows_its_columns(seed: int) -> None:
+@given(seed=st.integers(0, 100_000), short=st.sampled_from([0, 4, 96]))
+def test_the_factor_follows_its_columns(seed: int, short: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tamis.solvers.cholesky.SHORT", short)  # rotations, QR, and either
+        follows_its_columns(seed)
+
+
+def follows_its_columns(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((30, 20))
     H, held, factor = X.T @ X, [], Factor(room=2)

@@ -151,7 +151,7 @@ class InverseScaleRegressor(LinearRegressor):
 class BregmanRegressor(LinearRegressor):
     """Selection paths by linearised Bregman iterations: any loss, groups, and sparsity after a transformation.
 
-    A squared loss without groups and without a `kappa` is followed exactly, as by InverseScaleRegressor.
+    A squared loss without groups, `kappa`, `step` and `t` is followed exactly, as by InverseScaleRegressor.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ class BregmanRegressor(LinearRegressor):
         D of the split version; see InverseScaleRegressor.
     nu : float or "auto"
     kappa : float, optional
-        Damping of the iterations: larger is nearer to the exact flow. Default 100 (squared, huber) or 20 (poisson), 200 with
-        a transformation.
+        Damping of the iterations: larger is nearer to the exact flow, and takes more iterations. For squared and huber it is
+        measured in standard deviations of the target. Default 100 (squared, huber) or 20 (poisson), 200 with a transformation.
     step : "auto" or float
         The step of the iterations; one that is not stable is refused.
     t : float or array, optional

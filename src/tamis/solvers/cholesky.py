@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrs, dtrtrs
+from scipy.linalg.lapack import dgeqrf, dpotrs, dtrtrs
 
 Floats = NDArray[np.float64]
 DEPENDENT = 1e-12  # a column whose remainder is below this share of its squared length depends on those held
+
+SHORT = 96  # up to so many rows one QR factorisation is quicker than a loop of rotations
 
 
 class Factor:
@@ -41,9 +43,23 @@ class Factor:
         return True
 
     def remove(self, position: int) -> None:
-        """Let one column go: its row is taken out and rotations make the rest triangular again."""
+        """Let one column go: its row is taken out, and the rows after it, one entry too long, are made triangular again."""
         k, lower = self.size, self._lower
         lower[position : k - 1, :k] = lower[position + 1 : k, :k]
+        if k - position > SHORT:
+            self._rotate(position)
+        elif k - position > 1:
+            tail = lower[position : k - 1, position:k]
+            upper = dgeqrf(tail.T)[0]
+            signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
+            lower[position : k - 1, position : k - 1] = np.tril(upper[: k - 1 - position].T * signs)
+        lower[k - 1, :k] = 0.0
+        lower[:k, k - 1] = 0.0
+        self.size = k - 1
+
+    def _rotate(self, position: int) -> None:
+        """Rotations of neighbouring columns: fewer operations where many rows follow."""
+        k, lower = self.size, self._lower
         for i in range(position, k - 1):
             a, b = lower[i, i], lower[i, i + 1]
             length = np.hypot(a, b)
@@ -51,9 +67,6 @@ class Factor:
             left, right = lower[i : k - 1, i].copy(), lower[i : k - 1, i + 1].copy()
             lower[i : k - 1, i] = cosine * left + sine * right
             lower[i : k - 1, i + 1] = cosine * right - sine * left
-        lower[k - 1, :k] = 0.0
-        lower[:k, k - 1] = 0.0
-        self.size = k - 1
 
     def solve(self, right: Any) -> Floats:
         """x with H[P, P] x = right."""
