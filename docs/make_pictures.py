@@ -69,7 +69,10 @@ def diabetes(folder: Path) -> None:
     selector = StabilitySelector(InverseScaleRegressor(choose="last"), random_state=0).fit(X, y)
     folds = list(KFold(5, shuffle=True, random_state=0).split(X))
     numbers = X.to_numpy()
-    lines = [judged_path(InverseScaleRegressor(cv=folds).fit(X, y)), *(judged(name, way, numbers, y.to_numpy(), folds) for name, way in WAYS.items())]
+    lines = [
+        judged_path(InverseScaleRegressor(cv=folds).fit(X, y)),
+        *(judged(name, way, numbers, y.to_numpy(), folds) for name, way in WAYS.items()),
+    ]
     table = [
         f"{line.name:24} {line.error:5.0f} with {line.size:2} columns; simplest within one error {line.simple_error:5.0f} with {line.simple_size}"
         for line in lines
@@ -77,7 +80,9 @@ def diabetes(folder: Path) -> None:
     texts = {
         "diabetes_selected": f"{model.selected_}\n{model.certificate_.sentence()}",
         "diabetes_events": "\n".join(f"{t:.4f}  {column} {event}" for t, event, column in model.events_[:7]),
-        "diabetes_compared": "\n".join(["Cross-validated mean squared error on the same five folds:", *table, "", *textwrap.wrap(verdict(lines), 100)]),
+        "diabetes_compared": "\n".join(
+            ["Cross-validated mean squared error on the same five folds:", *table, "", *textwrap.wrap(verdict(lines), 100)]
+        ),
         "diabetes_stable": f"{selector.selected_}\n{selector.bound_sentence()}",
     }
     write_texts(folder, texts, plain=("diabetes_events", "diabetes_compared"))

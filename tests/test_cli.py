@@ -16,7 +16,7 @@ from tamis.cli.request import Request
 from tamis.core.errors import TamisError
 
 HEAVY = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "numba", "narwhals", "matplotlib", "jinja2"}
-COMMANDS = ("demo", "rules", "resume", "show", "predict", "explain", "export", "report", "verify", "doctor")
+COMMANDS = ("demo", "rules", "path", "resume", "show", "predict", "explain", "export", "report", "verify", "doctor")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import typer
 from tamis.cli import options as say
 from tamis.cli.boundary import run
 
-HELP = """Finds the few rules that matter in a table, and says how far they can be from the best.
+HELP = """Finds the few rules or columns that matter in a table, and says how far they can be from the best.
 
 Start with [bold]tamis demo[/bold], or with your own data: [bold]tamis rules train.csv --target churn --report churn.html[/bold]
 """
@@ -58,7 +58,7 @@ def demo(
     listing: say.List = False,
     out: say.DemoOut = Path("tamis-demo.html"),
 ) -> int:
-    """Learn tic-tac-toe from its final boards, in a few seconds and without any data."""
+    """Show one of the methods at work, in a few seconds and without any data: tic-tac-toe learned from its final boards, or another."""
     from tamis.cli import demos
 
     return demos.show_list() if listing else demos.run_demo(name, out)
@@ -125,6 +125,48 @@ def rules(
 
 
 @app.command()
+def path(
+    train: say.Train,
+    target: say.Target,
+    table: say.TableName = None,
+    task: say.Task = "auto",
+    weights: say.Weights = None,
+    drop: say.Drop = None,
+    identifiers: say.Identifiers = None,
+    holdout: say.Holdout = None,
+    loss: say.PathLoss = None,
+    transform: say.Transform = None,
+    penalty: say.Penalty = None,
+    groups: say.Groups = None,
+    kappa: say.Kappa = None,
+    nu: say.Coupling = None,
+    no_intercept: say.NoIntercept = False,
+    no_standardize: say.NoStandardize = False,
+    nonnegative: say.Nonnegative = False,
+    penalty_factor: say.Factors = None,
+    t_max: say.LongestTime = None,
+    max_features: say.MaxFeatures = None,
+    choose: say.ChooseTime = None,
+    cv: say.Folds = None,
+    time_limit: say.TimeLimit = None,
+    journal: say.Journal = None,
+    n_jobs: say.Jobs = None,
+    seed: say.Seed = 0,
+    strict: say.Strict = False,
+    report: say.Report = None,
+    save: say.Save = None,
+    picture: say.Picture = None,
+    quiet: say.Quiet = False,
+) -> int:
+    """Follow which columns matter, from none to all: the whole selection path, each model fitted without shrinkage, with a certificate."""
+    said = dict(locals())
+    from tamis.cli.learn import learn
+    from tamis.cli.request import Request
+
+    return learn(Request.from_options(said, "path"))
+
+
+@app.command()
 def resume(journal: say.JournalFile) -> int:
     """Go on with a run that was stopped, from the journal it kept; ends in the same result."""
     from tamis.cli.learn import resume_from
@@ -134,18 +176,25 @@ def resume(journal: say.JournalFile) -> int:
 
 @app.command()
 def show(model: say.Model) -> int:
-    """Print a saved model: its rules, its certificate and its comparison with simpler models."""
+    """Print a saved model: its rules or columns, its certificate and its comparison with simpler models."""
     from tamis.cli.models import show_model
 
     return show_model(model)
 
 
 @app.command()
-def predict(model: say.Model, data: say.Data, table: say.TableName = None, keep: say.KeptIdentifiers = None, out: say.Out = None) -> int:
+def predict(
+    model: say.Model,
+    data: say.Data,
+    table: say.TableName = None,
+    keep: say.KeptIdentifiers = None,
+    t: say.Time = None,
+    out: say.Out = None,
+) -> int:
     """Predict the rows of a data file: prediction and scores as CSV, or as the file named with --out."""
     from tamis.cli.models import predict_rows
 
-    return predict_rows(model, data, table, keep or [], out)
+    return predict_rows(model, data, table, keep or [], out, t)
 
 
 @app.command()
@@ -191,7 +240,7 @@ def verify(
 ) -> int:
     """Ask for a second opinion on the certificate, by code that shares nothing with the solver; exit code 2 if refuted.
 
-    DATA is the training data; --weights, --holdout and --seed must be those of `tamis rules`.
+    DATA is the training data; --weights, --holdout and --seed must be those of the run.
     """
     from tamis.cli.models import verify_model
 

@@ -137,4 +137,22 @@ def _side_by_side(placed: Sequence[tuple[list[int], float]]) -> list[str]:
     return [*rows, "      ".join(f"{weight:+.2f}".ljust(5) for _, weight in placed)]
 
 
-DEMOS = {"rules": Demo("rules", "the eight winning lines of tic-tac-toe, found among all conjunctions and certified", rules_demo)}
+def path_demo(out: Path) -> None:
+    """Diabetes: the exact path beside the lasso."""
+    from tamis.cli import demo_path
+
+    demo_path.path_demo(out)
+
+
+def fused_demo(out: Path) -> None:
+    """A signal with six jumps."""
+    from tamis.cli import demo_fused
+
+    demo_fused.fused_demo(out)
+
+
+DEMOS = {
+    "rules": Demo("rules", "the eight winning lines of tic-tac-toe, found among all conjunctions and certified", rules_demo),
+    "path": Demo("path", "which columns matter for diabetes: the exact path beside the lasso, on the same folds", path_demo),
+    "fused": Demo("fused", "the jumps of a noisy signal, found by a path that is sparse in differences", fused_demo),
+}

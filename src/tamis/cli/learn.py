@@ -1,9 +1,9 @@
-"""`tamis rules` and `tamis resume`: read, fit, write what was asked for, and say what was found."""
+"""`tamis rules`, `tamis path` and `tamis resume`: read, fit, write what was asked for, and say what was found."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,17 @@ def learn(request: Request, data: str | None = None) -> int:
         command = {"command": request.to_dict(), "data": fingerprint(table)}
         if data is not None and command["data"] != data:
             changed = f"'{source.train}' has changed since the run was stopped, so it cannot go on"
-            raise TamisError(f"{changed}; restore the data, or run `tamis rules` again.")
+            raise TamisError(f"{changed}; restore the data, or run `tamis {request.command}` again.")
     examples, task = examples_of(table, source)
     del table
+    if request.command == "path":
+        from tamis.cli.path import check_numbers
+
+        check_numbers(examples.features)
     test = None
     if source.holdout is not None:
         examples, test = split(examples, source.holdout, task, request.seed)
-    model = estimator(task, request)
+    model = estimator(task, request, examples.features.column_names)
     if not outputs.quiet:
         typer.echo(f"{introduction(examples, task, request)}\n")
     fit(model, examples, command)
@@ -64,8 +68,12 @@ def introduction(examples: Examples, task: str, request: Request) -> str:
     return f"Learning '{source.target}', {what}, from {columns} columns of {rows} rows{guessed}."
 
 
-def estimator(task: str, request: Request) -> Any:
+def estimator(task: str, request: Request, columns: Sequence[str]) -> Any:
     """The estimator for a task, with the parameters that were said."""
+    if request.command == "path":
+        from tamis.cli import path
+
+        return path.estimator(task, request, columns)
     from tamis.rules.classifier import RuleClassifier
     from tamis.rules.regressor import RuleRegressor
 
@@ -81,12 +89,17 @@ def estimator(task: str, request: Request) -> Any:
 def fit(model: Any, examples: Examples, command: Mapping[str, Any]) -> None:
     """Fit under a progress bar; the journal's header keeps the command, so that `tamis resume` can repeat it."""
     model._journal_header = dict(command)
-    with ProgressBar() as bar:
+    with ProgressBar(passes=passes_of(model)) as bar:
         model._observe = (bar,)
         try:
             model.fit(examples.features, examples.target, sample_weight=examples.weights)
         finally:
             del model._observe, model._journal_header
+
+
+def passes_of(model: Any) -> int:
+    """How often a model's path will be followed, as far as that is known: once, and once per fold."""
+    return 1 + int(model.cv) if model.choose in ("cv", "cv-best") and isinstance(model.cv, int) else 1
 
 
 def finish(model: Any, request: Request, examples: Examples, test: Examples | None, seconds: float) -> int:
@@ -134,7 +147,7 @@ def resume_from(journal: Path) -> int:
     with Journal.open(journal, append=False) as opened:
         header = opened.header
     if "command" not in header:
-        unknown = f"'{journal}' was not started by `tamis rules`, so its command is not known"
+        unknown = f"'{journal}' was not started by `tamis rules` or `tamis path`, so its command is not known"
         raise TamisFileError(f"{unknown}; fit again from Python with the same data and journal='{journal}'.")
     request = Request.from_dict(header["command"])
     return learn(replace(request, journal=str(journal)), str(header.get("data", "")))

@@ -30,7 +30,13 @@ def export_model(file: Path, form: str, dialect: str, source: str, key: list[str
         check_file(out, (str(file),))
     elif form == "onnx":
         raise TamisError("ONNX is a binary form, so it is not printed; name a file with --out.")
-    content = export(load_model(file).card_, form, dialect, source, key)
+    model = load_model(file)
+    if hasattr(model, "card_"):
+        content = export(model.card_, form, dialect, source, key)
+    else:
+        from tamis.cli.weighted import weighted_sum
+
+        content = weighted_sum(model, form, dialect, source, key)
     if out is None:
         typer.echo(content, nl=False)
     else:
@@ -48,7 +54,16 @@ def report_model(file: Path, out: Path | None) -> int:
     return OK
 
 
-def predict_rows(file: Path, data: str, table: str | None, keep: list[str], out: Path | None) -> int:
+def columns_of(model: Any) -> list[str]:
+    """The columns a model reads."""
+    if hasattr(model, "card_"):
+        return [column.name for column in model.card_.columns]
+    from tamis.report.build_linear import column_names
+
+    return list(column_names(model))
+
+
+def predict_rows(file: Path, data: str, table: str | None, keep: list[str], out: Path | None, t: float | None = None) -> int:
     """`tamis predict`: reads only the columns it needs."""
     from tamis.tables.readers import read_table
 
@@ -56,9 +71,11 @@ def predict_rows(file: Path, data: str, table: str | None, keep: list[str], out:
         check_file(out, (str(file), data.rpartition("::")[0] or data))
         _writer(out)
     model = load_model(file)
-    names = [column.name for column in model.card_.columns]
+    if t is not None and hasattr(model, "card_"):
+        raise TamisError(f"--t {t:g} is a time on a path and '{file}' holds rules, so nothing was predicted; leave it out.")
+    names = columns_of(model)
     rows = read_table(data, table, columns=[*names, *(name for name in keep if name not in names)])
-    content = _bytes_of(predictions(model, rows, keep), out)
+    content = _bytes_of(predictions(model, rows, keep, t), out)
     if out is None:
         typer.echo(content, nl=False)
     else:
@@ -72,7 +89,9 @@ def explain_row(file: Path, data: str, row: int, table: str | None) -> int:
     from tamis.tables.readers import read_table
 
     model = load_model(file)
-    rows = read_table(data, table, columns=[column.name for column in model.card_.columns])
+    if not hasattr(model, "rules_"):
+        raise TamisError(f"'{file}' holds a path of columns and not rules, so no row was explained; `tamis show` lists its coefficients.")
+    rows = read_table(data, table, columns=columns_of(model))
     if not 1 <= row <= rows.num_rows:
         raise TamisError(f"'{data}' has rows 1 to {rows.num_rows}, so row {row} cannot be explained; choose one of them.")
     cells = rows.slice(row - 1, 1).to_pylist()[0]
@@ -80,20 +99,20 @@ def explain_row(file: Path, data: str, row: int, table: str | None) -> int:
     return OK
 
 
-def predictions(model: Any, rows: pa.Table, keep: list[str]) -> pa.Table:
+def predictions(model: Any, rows: pa.Table, keep: list[str], t: float | None = None) -> pa.Table:
     """The kept columns, then the prediction, then one probability (or score) per class."""
     import pyarrow as pa
 
-    features = rows.select([column.name for column in model.card_.columns])
+    features, where = rows.select(columns_of(model)), () if t is None else (t,)
     found: dict[str, Any] = {name: rows.column(name) for name in keep}
-    found[_free("prediction", found)] = pa.array(np.asarray(model.predict(features)).tolist())
+    found[_free("prediction", found)] = pa.array(np.asarray(model.predict(features, *where)).tolist())
     classes = getattr(model, "classes_", None)
     if classes is None:
         return pa.table(found)
     if hasattr(model, "predict_proba"):
-        scores, word = np.asarray(model.predict_proba(features)), "probability"
+        scores, word = np.asarray(model.predict_proba(features, *where)), "probability"
     else:
-        scores, word = np.asarray(model.decision_function(features)), "score"
+        scores, word = np.asarray(model.decision_function(features, *where)), "score"
     if scores.ndim == 1:
         found[_free(word, found)] = pa.array(scores)
         return pa.table(found)
@@ -135,7 +154,7 @@ def _bytes_of(table: pa.Table, out: Path | None) -> bytes:
 
 
 def show_model(file: Path) -> int:
-    """`tamis show`: what `tamis rules` printed when the model was learned."""
+    """`tamis show`: what was printed when the model was learned."""
     from tamis.cli.learn import show
 
     show(load_model(file))
@@ -148,13 +167,18 @@ def verify_model(file: Path, data: str, target: str | None, seed: int, **rows: A
     from tamis.cli.request import DataSource
 
     model = load_model(file)
-    target = target if target is not None else model.card_.target
-    task = "classify" if model.card_.classes else "regress"
+    ruled = hasattr(model, "card_")
+    target = target if target is not None else model.card_.target if ruled else model._target_name
+    task = "classify" if hasattr(model, "classes_") else "regress"
     source = DataSource(data, target, task=task, **rows)
     examples, _ = examples_of(load(source), source)
     if source.holdout is not None:
         examples, _ = split(examples, source.holdout, task, seed)
     typer.echo(f"Claimed: {model.certificate_.sentence()}")
-    found = model.certificate_.recheck(examples.features, examples.target, examples.weights, schema_dict=model.schema_.to_dict())
+    if ruled:
+        found = model.certificate_.recheck(examples.features, examples.target, examples.weights, schema_dict=model.schema_.to_dict())
+    else:
+        features = examples.features.select(columns_of(model))
+        found = model.certificate_.recheck(features, examples.target, sample_weight=examples.weights)
     typer.echo(found.sentence())
     return NOT_CERTIFIED if found.refuted else OK

@@ -132,6 +132,46 @@ JsonFile = Annotated[Path | None, Option("--json", metavar="FILE", help="Write t
 OnnxFile = Annotated[Path | None, Option("--onnx", metavar="FILE", help="Write the model as ONNX.", rich_help_panel=RESULT)]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but what was asked for.", rich_help_panel=RESULT)]
 
+PathLoss = Annotated[
+    Literal["squared", "huber", "poisson", "logistic"] | None,
+    Option("--loss", help="Default squared, or logistic for classes.", show_default=False, rich_help_panel=MODEL),
+]
+Transform = Annotated[
+    str | None,
+    Option(
+        "--transform",
+        metavar="D",
+        help="Sparse in D beta: identity, fused, fused+identity, grid:8x8, or a file with D (.npz, .mtx, .csv).",
+        rich_help_panel=MODEL,
+    ),
+]
+Penalty = Annotated[
+    Literal["entry", "group", "column"] | None,
+    Option("--penalty", help="Whether columns enter alone, in groups, or for all classes at once. Default entry.", rich_help_panel=MODEL),
+]
+Groups = Annotated[
+    Path | None, Option("--groups", metavar="FILE", help="A table: a column's name, its group. Others stand alone.", rich_help_panel=MODEL)
+]
+Kappa = Annotated[
+    float | None, Option("--kappa", help="Damping of the iterations; larger is nearer to the exact path.", rich_help_panel=MODEL)
+]
+Coupling = Annotated[float | None, Option("--nu", help="With --transform: how loosely gamma follows D beta.", rich_help_panel=MODEL)]
+NoIntercept = Annotated[bool, Option("--no-intercept", help="Fit no constant.", rich_help_panel=MODEL)]
+NoStandardize = Annotated[bool, Option("--no-standardize", help="Take columns in their own units.", rich_help_panel=MODEL)]
+Nonnegative = Annotated[bool, Option("--nonnegative", help="No coefficient below zero.", rich_help_panel=MODEL)]
+Factors = Annotated[
+    list[str] | None,
+    Option("--penalty-factor", metavar="NAME=VALUE", help="How much dearer a column is; 0 is always in (repeat).", rich_help_panel=MODEL),
+]
+LongestTime = Annotated[float | None, Option("--t-max", help="Stop the path at this time.", rich_help_panel=CHOOSE)]
+MaxFeatures = Annotated[int | None, Option("--max-features", help="Stop when so many are in.", rich_help_panel=CHOOSE)]
+ChooseTime = Annotated[
+    str | None,
+    Option("--choose", help="cv, cv-best, aic, bic, ebic, discrepancy, stability, last, or a time t. Default cv.", rich_help_panel=CHOOSE),
+]
+Picture = Annotated[Path | None, Option("--picture", metavar="FILE", help="Draw the path: .svg, .png or .pdf.", rich_help_panel=RESULT)]
+Time = Annotated[float | None, Option("--t", help="Anywhere on a path; the chosen time by default.")]
+
 Row = Annotated[int, Option("--row", metavar="NUMBER", help="The row to explain, from 1.")]
 Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write here instead of printing.")]
 ReportOut = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="The HTML file. Default the model's name with .html.")]

@@ -10,17 +10,27 @@ from typing import Any
 from tamis.cli.request import Outputs
 from tamis.core.errors import TamisError
 
+PICTURES = (".svg", ".png", ".pdf")
+
 
 def check_outputs(outputs: Outputs, inputs: tuple[str, ...] = ()) -> None:
     """Refuse what could only fail later: folders that do not exist, files over their own input, unknown dialects."""
     files = outputs.files()
     for file in files:
         check_file(file, inputs)
+    if outputs.picture:
+        check_picture(Path(outputs.picture))
     if len({file.absolute() for file in files}) < len(files):
         raise TamisError("Two results were asked for in the same file, so one would overwrite the other; name two files.")
     for form in ("sql", "json", "python", "onnx"):
         if getattr(outputs, form) or (form == "sql" and outputs.sql_file):
             export(_empty_card(), form, dialect=outputs.sql or "duckdb")
+
+
+def check_picture(file: Path) -> None:
+    """Refuse a picture in a form matplotlib would not write."""
+    if file.suffix.lower() not in PICTURES:
+        raise TamisError(f"'{file}' has an ending that no picture is drawn in; choose {', '.join(PICTURES)}.")
 
 
 def check_file(file: Path, inputs: tuple[str, ...] = ()) -> None:
@@ -63,11 +73,34 @@ def write_outputs(model: Any, outputs: Outputs, announce: Callable[[str], None])
     if outputs.report:
         model.report(outputs.report)
         announce(f"Wrote the report to {outputs.report}")
+    if outputs.picture:
+        write(Path(outputs.picture), picture_of(model, Path(outputs.picture).suffix.lower()[1:]))
+        announce(f"Drew the path to {outputs.picture}")
     for form, file in (("sql", outputs.sql_file), ("python", outputs.python), ("json", outputs.json), ("onnx", outputs.onnx)):
         if file:
             write(Path(file), export(model.card_, form, dialect=outputs.sql or "duckdb"))
             announce(f"Wrote {'Python source' if form == 'python' else form.upper()} to {file}")
     return str(export(model.card_, "sql", dialect=outputs.sql)) if outputs.sql and not outputs.sql_file else None
+
+
+def picture_of(model: Any, form: str) -> bytes:
+    """The path's picture as the bytes of a file, the same ones for the same model."""
+    import io
+
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # no window, whatever this machine would open
+    import matplotlib.pyplot as plt
+
+    from tamis.report.displays import PathDisplay
+
+    sink = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "tamis"}):
+        figure = PathDisplay.from_estimator(model).plot().figure_
+        dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
+        figure.savefig(sink, format=form, dpi=150, metadata=dated)
+        plt.close(figure)
+    return sink.getvalue()
 
 
 def write(file: Path, content: str | bytes) -> None:

@@ -9,14 +9,15 @@ from types import TracebackType
 from typing import Any, Self
 
 PATIENCE = 2.0
+HALFWAY = 30  # knots after which a pass of unknown length is taken for half done
 BASELINE = 0.2  # about this share of a fit goes into the single conditions shown beside it
 
 
 class ProgressBar:
     """Follows a fit through its events; shows nothing before `patience` seconds, and nothing without a terminal.
 
-    An event is a dict with any of: phase ("path", "fold-0", ..., "single", "single-fold-0", ...), knot (from 0), of,
-    round, gap, held, looked, t, seconds.
+    An event is a dict with any of: phase ("path", "fold-0", ..., "single", "single-fold-0", ...), knot (from 0), of (0 when nobody
+    knows how many), round, gap, held, looked, t, seconds.
 
     Parameters
     ----------
@@ -24,13 +25,16 @@ class ProgressBar:
         Where to draw; stderr by default, so that stdout stays data.
     patience : float
         Seconds before the bar appears.
+    passes : int
+        How many passes of unknown length there will be: the path and its folds.
     """
 
-    def __init__(self, stream: Any = None, patience: float = PATIENCE) -> None:
+    def __init__(self, stream: Any = None, patience: float = PATIENCE, passes: int = 1) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._patience = patience
         self._started = time.monotonic()
         self._passes: dict[str, float] = {}
+        self._endless, self._expected = False, passes
         self._bar: Any = None
         self._row: Any = None
 
@@ -51,13 +55,19 @@ class ProgressBar:
 
     def _note(self, event: Mapping[str, Any]) -> None:
         """How much of this pass over the knots is done; later knots cost more, so they count for more."""
-        share = int(event.get("knot") or 0) / max(int(event.get("of") or 1), 1)
-        phase = str(event.get("phase", "path"))
+        knot, of, phase = int(event.get("knot") or 0), event.get("of", 1), str(event.get("phase", "path"))
+        if of == 0:  # passes come one after another, so that a new one says that those before it have ended
+            self._endless = True
+            self._passes = dict.fromkeys(self._passes, 1.0) | {phase: knot / (knot + HALFWAY)}
+            return
+        share = knot / max(int(of or 1), 1)
         self._passes[phase] = max(self._passes.get(phase, 0.0), min(1.0, share) ** 1.5)
 
     @property
     def done(self) -> float:
         """Share of the whole work that is done, between 0 and 1: the path with its folds, then the single conditions."""
+        if self._endless:
+            return sum(self._passes.values()) / max(self._expected, len(self._passes))
         parts = []
         for baseline in (False, True):
             shares = [share for phase, share in self._passes.items() if phase.startswith("single") == baseline]
@@ -99,7 +109,9 @@ def describe(event: Mapping[str, Any]) -> str:
 
     phase = str(event.get("phase", "path"))
     place = "single conditions" if phase.startswith("single") else phase.replace("-", " ")
-    words = [f"{place} {event['knot'] + 1} of {event['of']}" if "knot" in event and "of" in event else place]
+    counted = f" of {event['of']}" if event.get("of") else ""
+    words = [f"{place} {event['knot'] + 1}{counted}" if "knot" in event and "of" in event else place]
+    words += [f"t = {event['t']:.4g}"] if event.get("of") == 0 and "t" in event else []
     gap = event.get("gap")
     if gap is not None and gap < float("inf"):
         words.append(f"gap {percent(gap)}")

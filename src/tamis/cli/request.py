@@ -1,9 +1,9 @@
-"""What one `tamis rules` run was asked to do, as plain data: a journal keeps it, and `tamis resume` reads it back."""
+"""What one `tamis rules` or `tamis path` run was asked to do, as plain data: a journal keeps it, and `tamis resume` reads it back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class DataSource:
     target : str
     table, weights : str or None
     drop, identifiers : tuple of str
-        Columns that no rule may use.
+        Columns that the model may not use.
     holdout : float or None
         Share of the rows kept for a test.
     task : str
@@ -46,6 +46,7 @@ class Outputs:
 
     report: str | None = None
     save: str | None = None
+    picture: str | None = None
     sql: str | None = None
     sql_file: str | None = None
     python: str | None = None
@@ -56,7 +57,7 @@ class Outputs:
 
     def files(self) -> list[Path]:
         """Every file that will be written."""
-        return [Path(name) for name in (self.save, self.report, self.sql_file, self.python, self.json, self.onnx) if name]
+        return [Path(name) for name in (self.save, self.report, self.picture, self.sql_file, self.python, self.json, self.onnx) if name]
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,11 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     journal: str | None = None
+    command: str = "rules"
 
     @classmethod
-    def from_options(cls, said: Mapping[str, Any]) -> Request:
-        """Sort the options of the command line into what they are about."""
+    def from_options(cls, said: Mapping[str, Any], command: str = "rules") -> Request:
+        """Sort the options of a command into what they are about."""
         rest = {name: value for name, value in said.items() if value not in (None, [], ())}
         source = DataSource(**_taken(rest, DataSource))
         outputs = Outputs(**_taken(rest, Outputs))
@@ -80,25 +82,34 @@ class Request:
             raise TamisError(
                 f"--holdout is {source.holdout}, but a share of the rows lies between 0 and 1; say for instance --holdout 0.25."
             )
-        return cls(source, outputs, _parameters(rest), seed, None if journal is None else str(journal))
+        if command == "path":
+            from tamis.cli import path
+
+            if source.task == "auto" and rest.get("loss") in path.TASKS:
+                source = replace(source, task=path.TASKS[rest["loss"]])
+            found = path.parameters(rest)
+        else:
+            found = _parameters(rest)
+        return cls(source, outputs, found, seed, None if journal is None else str(journal), command)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able data; files are named from the root, so that a run can be resumed from any folder."""
         data = asdict(self)
         data["source"]["train"] = _from_root(self.source.train)
-        for name in ("report", "save", "sql_file", "python", "json", "onnx"):
+        for name in ("report", "save", "picture", "sql_file", "python", "json", "onnx"):
             data["outputs"][name] = data["outputs"][name] and str(Path(data["outputs"][name]).absolute())
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """Inverse of `to_dict`; a header that was not written by `tamis rules` is one sentence."""
+        """Inverse of `to_dict`; a header that no command of ours wrote is one sentence."""
         try:
             source: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data["source"].items()}
-            return cls(DataSource(**source), Outputs(**data["outputs"]), data["parameters"], data["seed"], data["journal"])
+            said = (data["parameters"], data["seed"], data["journal"], data.get("command", "rules"))
+            return cls(DataSource(**source), Outputs(**data["outputs"]), *said)
         except (KeyError, TypeError, AttributeError) as error:
             raise TamisFileError(
-                "The journal's command cannot be understood, so it cannot be resumed here; run `tamis rules` again."
+                "The journal's command cannot be understood, so it cannot be resumed here; run the command again."
             ) from error
 
 
@@ -125,7 +136,7 @@ def _parameters(said: Mapping[str, Any]) -> dict[str, Any]:
         found["max_length"] = None
     for name in ("choose", "prune"):
         if isinstance(found.get(name), str):
-            found[name] = _number_or_word(found[name])
+            found[name] = number_or_word(found[name])
     if found.get("prune") == "none":
         found["prune"] = None
     for name, words in (("choose", CHOICES), ("prune", ("certified",))):
@@ -134,13 +145,13 @@ def _parameters(said: Mapping[str, Any]) -> dict[str, Any]:
                 f"--{name} is '{found[name]}', which is not known, so nothing was fitted; say {', '.join(words)}, or a number."
             )
     monotone = dict.fromkeys(found.pop("increasing", ()), 1) | dict.fromkeys(found.pop("decreasing", ()), -1)
-    propositions = dict(_pair("proposition", said) for said in found.pop("proposition", ()))
-    costs = {name: _factor(name, text) for name, text in (_pair("cost", said) for said in found.pop("cost", ()))}
+    propositions = dict(pair("proposition", said) for said in found.pop("proposition", ()))
+    costs = {name: factor("cost", name, text) for name, text in (pair("cost", said) for said in found.pop("cost", ()))}
     together = {"monotone": monotone, "propositions": propositions, "costs": costs}
     return found | {name: value for name, value in together.items() if value}
 
 
-def _pair(option: str, said: str) -> tuple[str, str]:
+def pair(option: str, said: str) -> tuple[str, str]:
     """NAME=VALUE taken apart at the first equals sign."""
     name, equals, value = said.partition("=")
     if not (equals and name.strip() and value.strip()):
@@ -148,16 +159,18 @@ def _pair(option: str, said: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _factor(name: str, text: str) -> float:
+def factor(option: str, name: str, text: str) -> float:
+    """The number of NAME=VALUE."""
     try:
         return float(text)
     except ValueError as error:
         raise TamisError(
-            f"--cost {name}={text} has no number after the equals sign, so nothing was fitted; give a factor such as 2."
+            f"--{option} {name}={text} has no number after the equals sign, so nothing was fitted; give a factor such as 2."
         ) from error
 
 
-def _number_or_word(text: str) -> float | str:
+def number_or_word(text: str) -> float | str:
+    """A number where it is one."""
     try:
         return float(text)
     except ValueError:

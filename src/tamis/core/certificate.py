@@ -8,6 +8,7 @@ never certifies anything.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -156,7 +157,7 @@ class Certificate:
 
     def _residual_sentence(self, knob: str) -> str:
         """A residual in words; one that does not hold says so first, and what to do."""
-        gap = f"{self.gap:.1e}" if math.isfinite(self.gap) else "an unknown distance"
+        gap = f"{max(self.gap, sys.float_info.epsilon):.1e}" if math.isfinite(self.gap) else "an unknown distance"
         said = RESIDUALS[self.kind].format(gap=gap, space=self.scope.space, knob=knob)
         if self.holds:
             return said

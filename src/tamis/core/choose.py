@@ -136,6 +136,20 @@ def _validated(path: Path) -> tuple[Array, Array, Callable[[int], int]]:
     return path.scores["grid_mean"], path.scores["grid_error"], lambda i: path.knots.index(path.at(float(grid[i])))
 
 
+def validated_score(path: Path, position: int, by: Any) -> tuple[float, float] | None:
+    """Mean error and standard error of a chosen knot: where the choice was made, if validation made it; None if never validated."""
+    if not len(path.scores.get("mean", ())):
+        return None
+    mean, error, knot_of = _validated(path)
+    if "grid" in path.scores and by in ("cv", "cv-best"):
+        best = int(np.argmin(mean))
+        at = best if by == "cv-best" else int(np.flatnonzero(mean <= mean[best] + error[best])[0])
+        if knot_of(at) == position:
+            return float(mean[at]), float(error[at])
+    last = min(position, len(path.scores["mean"]) - 1)
+    return float(path.scores["mean"][last]), float(path.scores["error"][last])
+
+
 def _one_standard_error(path: Path) -> int:
     mean, error, knot_of = _validated(path)
     best = int(np.argmin(mean))

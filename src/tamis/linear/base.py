@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from tamis.core.choose import with_facts
+from tamis.core.choose import validated_score, with_facts
 from tamis.core.errors import TamisError
 from tamis.core.follow import Watch
 from tamis.core.path import Knot, Path
@@ -119,14 +119,12 @@ class PathModel(BaseEstimator):  # type: ignore[misc]
 
     def _baselines(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """The validated score beside that of a constant."""
-        scores, path = fitted.path.scores, fitted.path
-        if "mean" not in scores or not len(scores["mean"]):
-            return {}
-        lines = {"constant": 0, "model": min(fitted.chosen, len(scores["mean"]) - 1)}
-        return {
-            name: {"score": float(scores["mean"][i]), "error": float(scores["error"][i]), "rules": len(path.knots[i].atoms), "gap": None}
-            for name, i in lines.items()
-        }
+        path, lines = fitted.path, {}
+        for name, position, by in (("constant", 0, ""), ("model", fitted.chosen, fitted.by)):
+            found = validated_score(path, position, by)
+            if found is not None:
+                lines[name] = {"score": found[0], "error": found[1], "rules": len(path.knots[position].atoms), "gap": None}
+        return lines
 
     def _provenance(self, task: Task) -> dict[str, Any]:
         """Where a path comes from: versions, shape, parameters that shape the result."""

@@ -13,7 +13,7 @@ from tamis.core.errors import TamisError
 from tamis.linear.base import PathModel
 from tamis.linear.inputs import checked_columns
 from tamis.linear.parameters import check_parameters, method_of
-from tamis.linear.split import SplitModel
+from tamis.linear.split_model import SplitModel
 from tamis.linear.task import Task, class_targets, probabilities
 from tamis.tables.targets import checked_labels, checked_weight, class_factors, target_name
 
@@ -56,10 +56,11 @@ class BregmanClassifier(ClassifierMixin, SplitModel, PathModel):  # type: ignore
 
     def __init__(
         self, loss: str = "logistic", penalty: str = "entry", groups: Any = None, transformation: Any = None,
-        nu: float | str | None = "auto", kappa: float | None = None, step: float | str = "auto", t: Any = None, fit_intercept: bool = True,
-        standardize: bool = True, choose: str | float = "cv", *, class_weight: Any = None, group_weights: Any = "sqrt", penalty_factor: Any = None,
-        nonnegative: Any = False, t_max: float | None = None, start: str = "equilibrium", cv: Any = 5, time_limit: float | None = None,
-        journal: str | os.PathLike[str] | None = None, n_jobs: int | None = None, random_state: Any = None, verbose: int | bool = 0,
+        nu: float | str | None = "auto", kappa: float | None = None, step: float | str = "auto", t: Any = None,
+        fit_intercept: bool = True, standardize: bool = True, choose: str | float = "cv", *, class_weight: Any = None,
+        group_weights: Any = "sqrt", penalty_factor: Any = None, nonnegative: Any = False, t_max: float | None = None,
+        start: str = "equilibrium", cv: Any = 5, time_limit: float | None = None, journal: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None, random_state: Any = None, verbose: int | bool = 0,
     ) -> None:  # fmt: skip
         self.loss, self.penalty, self.groups, self.transformation, self.nu, self.kappa = loss, penalty, groups, transformation, nu, kappa
         self.step, self.t, self.fit_intercept, self.standardize, self.choose = step, t, fit_intercept, standardize, choose

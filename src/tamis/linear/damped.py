@@ -50,9 +50,9 @@ class Damped:
         """Columns and coefficients of a knot."""
         return own_weights(knot)
 
-    def judged(self, knot: Knot) -> tuple[Array, Array]:
+    def judged(self, knot: Knot) -> tuple[Array, Array, Array]:
         """What validation looks at: the model itself."""
-        return own_weights(knot)
+        return (*own_weights(knot), knot.intercept)
 
     def candidates(self, task: Task) -> int:
         """How many pieces could be selected."""
@@ -141,7 +141,7 @@ class DampedSource:
         positions, own, level = scaling.back(rows, snapshot.theta[rows], snapshot.intercept)
         atoms = tuple((int(j),) for j in positions)
         measures = {"size": float(len(rows)), "loss": float(self.task.weight.sum()) * snapshot.loss, "iteration": float(snapshot.iteration)}
-        measures["norm"] = float(np.abs(own).sum())
+        measures |= {"norm": float(np.abs(own).sum()), "step": float(snapshot.alpha)}
         state = {"pull": snapshot.pull}
         if self.keep_state:
             state |= {"iteration": np.array(snapshot.iteration), "alpha": np.array(snapshot.alpha), "pull_at": snapshot.state}
@@ -162,13 +162,13 @@ class DampedSource:
             said = np.where(free[:, None], theta, kappa * gauge.shrink(duals[i]))
             worst = max(worst, float(np.abs(said - theta).max(initial=0.0)) / max(1.0, float(np.abs(theta).max(initial=0.0))))
             certified.append(replace(knot, certificate=self._claim(knot, worst, width), state={}))
-        arrays = {"dual": duals, "scale": scale, "kappa": np.array(kappa)}
+        arrays = {"dual": duals, "scale": scale, "kappa": np.array(kappa), "pace": np.array([self.run.start.t0, self.run.kappa0])}
         return Finished(tuple(certified), tuple(self.run.notes), arrays, self.prepared.scaling.still)
 
     def _claim(self, knot: Knot, worst: float, width: int) -> Certificate:
         space = (
             f"up to here the coefficients are those that the duals of all {grouped(width)} columns, computed again from the rows, leave "
-            f"(kappa = {self.kappa:g}, step {self.run.alpha:.4g})"
+            f"(kappa = {kappa_said(self.method.kappa, self.kappa)}, step {self.run.alpha:.4g})"
         )
         reason = "" if worst <= TOLERANCE else "Standardise the columns, or give a smaller kappa."
         return Certificate(
@@ -203,6 +203,11 @@ def unit_of(task: Task, prepared: Prepared) -> float:
     weight = prepared.weight / prepared.weight.sum()
     middle = weight @ prepared.target
     return float(np.sqrt(weight @ ((prepared.target - middle) ** 2)[:, 0])) or 1.0
+
+
+def kappa_said(asked: float, used: float) -> str:
+    """kappa as it was asked for, and what it is measured in."""
+    return f"{asked:g}" if used == asked else f"{asked:g} standard deviations of the target"
 
 
 def _resumed(problem: BregmanProblem, after: Knot) -> LinearizedBregman:

@@ -62,9 +62,9 @@ class Exact:
         """Columns and coefficients of a knot."""
         return own_weights(knot)
 
-    def judged(self, knot: Knot) -> tuple[Array, Array]:
+    def judged(self, knot: Knot) -> tuple[Array, Array, Array]:
         """What validation looks at: the model itself."""
-        return own_weights(knot)
+        return (*own_weights(knot), knot.intercept)
 
     def candidates(self, task: Task) -> int:
         """How many pieces could be selected."""

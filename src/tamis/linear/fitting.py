@@ -169,7 +169,7 @@ def fold_errors(method: Method, task: Task, knots: Sequence[Knot], validation: A
     rows = np.flatnonzero(validation > 0)
     held = replace(task, target=task.target[rows], weight=validation[rows])
     models = [method.judged(knot) for knot in knots]
-    used = np.unique(np.concatenate([columns for columns, _ in models])).astype(np.intp)
+    used = np.unique(np.concatenate([columns for columns, _, _ in models])).astype(np.intp)
     scores = len(knots[0].intercept)
     place = np.full(len(task.columns), -1)
     place[used] = np.arange(len(used))
@@ -180,11 +180,11 @@ def fold_errors(method: Method, task: Task, knots: Sequence[Knot], validation: A
     for first in range(0, len(knots), step):
         some = models[first : first + step]
         dense = np.zeros((len(used), len(some), scores))
-        for i, (columns, values) in enumerate(some):
+        for i, (columns, values, _) in enumerate(some):
             dense[place[columns], i] = values
         eta = (block @ dense.reshape(len(used), len(some) * scores)).reshape(len(rows), len(some), scores)
         for i in range(len(some)):
-            errors[first + i] = held.error(eta[:, i] + knots[first + i].intercept)
+            errors[first + i] = held.error(eta[:, i] + some[i][2])
     return errors
 
 

@@ -64,8 +64,8 @@ class Method(Protocol):
         """Columns and coefficients that predict."""
         ...
 
-    def judged(self, knot: Knot) -> tuple[Array, Array]:
-        """Columns and coefficients that validation looks at."""
+    def judged(self, knot: Knot) -> tuple[Array, Array, Array]:
+        """Columns, coefficients and intercept that validation looks at."""
         ...
 
     def candidates(self, task: Task) -> int:

@@ -105,16 +105,24 @@ def group_labels(groups: Any, names: Sequence[str]) -> Array:
         return int(column)
 
     if isinstance(groups, Mapping):
-        gathered: dict[Any, list[int]] = {}
+        gathered: dict[Any, Any] = {}
         for column, group in groups.items():
             gathered.setdefault(group, []).append(position(column))
-        return labels_of(gathered, len(names))
+        named = {j for members in gathered.values() for j in members}
+        alone: dict[Any, Any] = {
+            ("column", name): [j] for j, name in enumerate(names) if j not in named
+        }  # columns that are not named are groups of one
+        return labels_of({**gathered, **alone}, len(names))
     members = list(groups)
     if members and not any(isinstance(member, (list, tuple, set, frozenset, np.ndarray, range)) for member in members):
         if len(members) != len(names):
             raise TamisError(f"groups has {len(members)} labels for {len(names)} columns, so nothing was fitted; give one per column.")
         return np.array(members)
-    return labels_of([[position(column) for column in member] for member in members], len(names))
+    lists = [[position(column) for column in member] for member in members]
+    missing = sorted(set(range(len(names))) - {j for member in lists for j in member})
+    if missing:
+        raise TamisError(f"The column {names[missing[0]]!r} is in no group, so nothing was fitted; give it one, be it a group of its own.")
+    return labels_of(lists, len(names))
 
 
 def _group_weights(given: Any) -> Any:

@@ -13,7 +13,7 @@ from tamis.core.errors import TamisError
 from tamis.linear.base import PathModel
 from tamis.linear.inputs import checked_columns
 from tamis.linear.parameters import check_parameters, method_of
-from tamis.linear.split import SplitModel
+from tamis.linear.split_model import SplitModel
 from tamis.linear.task import Task, loss_named
 from tamis.tables.targets import checked_numbers, checked_weight, target_name
 
@@ -116,7 +116,7 @@ class InverseScaleRegressor(LinearRegressor):
         How exactly the path solves its equations; `recheck(X, y)` computes it again from the data.
     selected_, events_, t_, status_, notes_, baselines_
     gamma_, projected_coef_, transformation_
-        With a transformation: the sparse part, coefficients that obey what it says, and D.
+        With a transformation: the sparse part, coefficients that obey what it says (with `projected_intercept_`), and D.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class BregmanRegressor(LinearRegressor):
         Half the squared error; Huber with its corner at 1.345 robust standard deviations; counts with a log link.
     penalty : {"entry", "group", "column"}
         Whether columns enter alone or in groups ("column" is the same as "entry" for a single target).
-    groups : lists of columns, one label per column, or mapping of column to group
+    groups : lists of columns, one label per column, or mapping of column to group (columns it does not name stand alone)
     transformation : optional
         D of the split version; see InverseScaleRegressor.
     nu : float or "auto"
@@ -202,11 +202,11 @@ class BregmanRegressor(LinearRegressor):
 
     def __init__(
         self, loss: str = "squared", penalty: str = "entry", groups: Any = None, transformation: Any = None,
-        nu: float | str | None = "auto", kappa: float | None = None, step: float | str = "auto", t: Any = None, fit_intercept: bool = True,
-        standardize: bool = True, choose: str | float = "cv", *, group_weights: Any = "sqrt", penalty_factor: Any = None, nonnegative: Any = False,
-        t_max: float | None = None, max_features: int | None = None, sigma: float | None = None, start: str = "equilibrium", cv: Any = 5,
-        time_limit: float | None = None, journal: str | os.PathLike[str] | None = None, n_jobs: int | None = None, random_state: Any = None,
-        verbose: int | bool = 0,
+        nu: float | str | None = "auto", kappa: float | None = None, step: float | str = "auto", t: Any = None,
+        fit_intercept: bool = True, standardize: bool = True, choose: str | float = "cv", *, group_weights: Any = "sqrt",
+        penalty_factor: Any = None, nonnegative: Any = False, t_max: float | None = None, max_features: int | None = None,
+        sigma: float | None = None, start: str = "equilibrium", cv: Any = 5, time_limit: float | None = None,
+        journal: str | os.PathLike[str] | None = None, n_jobs: int | None = None, random_state: Any = None, verbose: int | bool = 0,
     ) -> None:  # fmt: skip
         self.loss, self.penalty, self.groups, self.transformation, self.nu, self.kappa = loss, penalty, groups, transformation, nu, kappa
         self.step, self.t, self.fit_intercept, self.standardize, self.choose = step, t, fit_intercept, standardize, choose

@@ -13,9 +13,9 @@ from scipy import sparse
 from tamis.core.certificate import Certificate, Scope
 from tamis.core.design import Dense, Design, Sparse
 from tamis.core.errors import TamisError
-from tamis.core.path import Knot, Path
+from tamis.core.path import Knot
 from tamis.core.structure import Gauge
-from tamis.linear.damped import MOST, grid_of, unit_of, within
+from tamis.linear.damped import MOST, grid_of, kappa_said, unit_of, within
 from tamis.linear.exact import ENDS, PENDING, TOLERANCE, Limits, event_of, grouped, nothing
 from tamis.linear.method import Finished, Method, largest_first
 from tamis.linear.prepare import Prepared, Setup, prepare
@@ -46,10 +46,14 @@ class Split:
         beta = knot.state["beta"]
         return np.arange(len(beta)), beta
 
-    def judged(self, knot: Knot) -> tuple[Array, Array]:
+    def judged(self, knot: Knot) -> tuple[Array, Array, Array]:
         """What validation looks at: what the selection says and no more; dense coefficients fit well before anything is selected."""
         projected = self.projected(knot)
-        return np.arange(len(projected)), projected
+        return np.arange(len(projected)), projected, self.projected_level(knot, projected)
+
+    def projected_level(self, knot: Knot, projected: Array) -> Array:
+        """The intercept that goes with projected coefficients: columns are centred, so the mean prediction stays."""
+        return np.asarray(knot.intercept + knot.state["center"] @ (knot.state["beta"] - projected))
 
     def candidates(self, task: Task) -> int:
         """How many pieces could be selected."""
@@ -75,8 +79,16 @@ class Split:
 
     def arrays(self, knots: Sequence[Knot]) -> dict[str, Array]:
         """Dense and projected coefficients of every knot."""
-        beta = np.array([knot.state["beta"] for knot in knots])
-        return {"beta": beta, "projected": np.array([self.projected(knot) for knot in knots])}
+        projected = [self.projected(knot) for knot in knots]
+        levels = [self.projected_level(knot, found) for knot, found in zip(knots, projected, strict=True)]
+        return {
+            "beta": np.array([knot.state["beta"] for knot in knots]), "projected": np.array(projected), "projected_level": np.array(levels),
+        }  # fmt: skip
+
+    def losses(self, task: Task, arrays: Mapping[str, Array]) -> list[float]:
+        """Training loss of every knot's projected model: information criteria judge what is selected, as validation does."""
+        pairs = zip(arrays["projected"], arrays["projected_level"], strict=True)
+        return [float(task.loss.value(task.columns.design.dot(None, beta) + level, task.target, task.weight)) for beta, level in pairs]
 
     def projected(self, knot: Knot) -> Array:
         """Coefficients that obey what is selected: D beta is zero off the support."""
@@ -125,9 +137,9 @@ class SplitExactSource:
         gamma = event.dense(self.model.size)
         prepared = self.model.beta(gamma)[:, None]
         _, beta, level = self.prepared.scaling.back(np.arange(len(prepared)), prepared)
-        state = {}
+        state = {"center": self.prepared.scaling.center}
         if self.keep_state and duals is not None:
-            state = {
+            state |= {
                 "dual": duals.state(),
                 "support": event.support,
                 "values": event.values,
@@ -156,16 +168,17 @@ class SplitExactSource:
         worst = np.maximum(worst, np.where(sign != 0, np.abs(sign - dual), 0.0).max(axis=0, initial=0.0))
         worst[1:] = np.maximum(worst[1:], np.where(sign[:, :-1] != 0, np.abs(sign[:, :-1] - dual[:, 1:]), 0.0).max(axis=0, initial=0.0))
         worst = np.maximum.accumulate(worst)
-        loss = 0.5 * float(self.task.weight.sum()) * (residual**2).mean(axis=0)
+        arrays = self.method.arrays(knots)
+        loss = self.method.losses(self.task, arrays)
         rows = grouped(D.shape[0])
         what = f"beta is at its best given gamma, and no dual of {rows} rows of D leaves its bounds, those selected standing at it"
         certified = tuple(
             replace(
-                knot, certificate=_claim(knot, float(worst[k]), what), measures={**knot.measures, "loss": float(loss[k])}, state={}
+                knot, certificate=_claim(knot, float(worst[k]), what), measures={**knot.measures, "loss": loss[k]}, state={}
             )
             for k, knot in enumerate(knots)
         )  # fmt: skip
-        return Finished(certified, (f"nu = {self.nu:.6g}.",), {**self.method.arrays(knots), "nu": np.array(self.nu)})
+        return Finished(certified, (f"nu = {self.nu:.6g}.",), {**arrays, "nu": np.array(self.nu)})
 
 
 @dataclass(frozen=True)
@@ -251,8 +264,8 @@ class SplitDampedSource:
 
     def _knot(self, snapshot: SplitSnapshot) -> Knot:
         _, beta, level = self.prepared.scaling.back(np.arange(len(snapshot.beta)), snapshot.beta, snapshot.intercept)
-        measures = {"loss": float(self.task.weight.sum()) * snapshot.loss, "iteration": float(snapshot.iteration)}
-        state = {"dual": snapshot.dual}
+        measures = {"iteration": float(snapshot.iteration), "step": float(snapshot.state.alpha)}
+        state = {"dual": snapshot.dual, "center": self.prepared.scaling.center}
         if self.keep_state:
             kept = snapshot.state
             state |= {"free": kept.free, "dual_at": kept.dual}
@@ -268,9 +281,13 @@ class SplitDampedSource:
             gamma[[atom[0] for atom in knot.atoms]] = knot.coefficients
             said = self.kappa * self.method.gauge.shrink(knot.state["dual"])
             worst = max(worst, float(np.abs(said - gamma).max(initial=0.0)) / max(1.0, float(np.abs(gamma).max(initial=0.0))))
-            space = f"gamma is what its dual leaves on all {grouped(rows)} rows of D (kappa = {self.kappa:g}, step {self.run.alpha:.4g})"
+            said_kappa = kappa_said(self.method.kappa, self.kappa)
+            space = f"gamma is what its dual leaves on all {grouped(rows)} rows of D (kappa = {said_kappa}, step {self.run.alpha:.4g})"
             certified.append(replace(knot, certificate=_claim(knot, worst, space), state={}))
         arrays = {**self.method.arrays(knots), "nu": np.array(self.nu), "kappa": np.array(self.kappa)}
+        arrays["pace"] = np.array([self.run.start.t, 0.0])
+        losses = self.method.losses(self.task, arrays)
+        certified = [replace(knot, measures={**knot.measures, "loss": loss}) for knot, loss in zip(certified, losses, strict=True)]
         arrays["dual"] = np.array([knot.state["dual"] for knot in knots])
         return Finished(tuple(certified), (f"nu = {self.nu:.6g}.", *self.run.notes), arrays)
 
@@ -324,58 +341,3 @@ def split_method(
         transform, rows, setup, nu, gauge, float(kappa), None if step == "auto" else float(step), getattr(model, "start", "equilibrium"),
         None if model.t_max is None else float(model.t_max), times,
     )  # fmt: skip
-
-
-class SplitModel:
-    """What an estimator offers beside its coefficients when it was given a transformation."""
-
-    path_: Path
-    t_: float
-    _arrays: dict[str, Array]
-    _method: Any
-
-    @property
-    def gamma_(self) -> Array:
-        """The sparse part of the chosen model: D beta, as selected."""
-        return self.gamma(self.t_)
-
-    @property
-    def projected_coef_(self) -> Array:
-        """Coefficients that obey the selection exactly: D beta is zero off the support of gamma."""
-        found = self._split_arrays("projected")[self._position(self.t_)]
-        return np.asarray(found[:, 0] if found.shape[1] == 1 else found.T)
-
-    @property
-    def transformation_(self) -> Transform:
-        """D, with the names of its rows."""
-        self._split_arrays("beta")
-        transform: Transform = self._method.transform
-        return transform
-
-    def _weights(self, knot: Knot) -> tuple[Array, Array]:
-        """Columns and coefficients that predict: with a transformation, the dense ones."""
-        if "beta" not in self._arrays:
-            found: tuple[Array, Array] = self._method.weights(knot)
-            return found
-        beta = knot.state["beta"] if "beta" in knot.state else self._arrays["beta"][self._position(knot.t)]
-        return np.arange(len(beta)), beta
-
-    def gamma(self, t: float) -> Array:
-        """gamma at a time."""
-        self._split_arrays("beta")
-        knot = self.path_.read(t)
-        dense = np.zeros((self._method.transform.shape[0], knot.coefficients.shape[1]))
-        dense[[atom[0] for atom in knot.atoms]] = knot.coefficients
-        return np.asarray(dense[:, 0] if dense.shape[1] == 1 else dense.T)
-
-    def _position(self, t: float) -> int:
-        knot = self.path_.at(t)
-        return next(i for i, other in enumerate(self.path_.knots) if other is knot)
-
-    def _split_arrays(self, name: str) -> Array:
-        if "beta" not in getattr(self, "_arrays", {}):
-            said = (
-                "This model was fitted without a transformation, so it has no gamma and nothing was projected; fit with transformation=..."
-            )
-            raise AttributeError(said)
-        return self._arrays[name]

@@ -1,7 +1,8 @@
 """From a fitted model to the content of its report.
 
 Any model with a `path_` can be reported: its pieces are then shown under the names the path gives them. A
-model with `rules_` says more, and `tamis.report.build_rules` says it.
+model with `rules_` says more, and `tamis.report.build_rules` says it; one with `coef_` along a path of times
+says other things, and `tamis.report.build_linear` says them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tamis.core.certificate import at_least
 from tamis.core.errors import TamisError
 from tamis.core.path import Path
 from tamis.report.content import Baseline, Claim, Figure, PathPicture, Piece, ReportContent, ScoreColumn, Stop
-from tamis.report.wording import SPACE, count, gap, knob_text, with_error
+from tamis.report.wording import SPACE, count, distance, knob_text, with_error
 
 STATUS = {
     "complete": "",
@@ -29,6 +30,7 @@ CHOICES = {
     "aic": "the lowest AIC",
     "bic": "the lowest BIC",
     "ebic": "the lowest extended BIC",
+    "discrepancy": "the first model whose residual looks like noise",
     "stability": "the most stable selection over resamples",
     "last": "the end of the path",
 }
@@ -80,6 +82,10 @@ def content_of(model: Any) -> ReportContent:
         from tamis.report.build_rules import rule_content
 
         return rule_content(model)
+    if hasattr(model, "coef_") and path.knob == "t":
+        from tamis.report.build_linear import linear_content
+
+        return linear_content(model)
     return path_content(path, title=type(model).__name__, chosen=chosen_knot(model, path), **common(model, path))
 
 
@@ -95,24 +101,36 @@ def path_content(path: Path, *, title: str, chosen: int | None = None, **said: A
     **said
         Further fields of `ReportContent`.
     """
-    place = {atom: index for index, atom in enumerate(path.pieces)}
-    stops = []
-    for index, knot in enumerate(path.knots):
-        weights = tuple(tuple(map(float, row)) for row in knot.coefficients)
-        atoms = tuple(place[atom] for atom in knot.atoms)
-        stops.append(
-            Stop(float(knot.t), Claim.of(knot.certificate), atoms, weights, tuple(map(float, knot.intercept)), *validation(path, index))
-        )
+    stops = stops_of(path, range(len(path.knots)))
     columns = len(path.knots[0].intercept) if path.knots else 1
     shown = (ScoreColumn(),) if columns == 1 else tuple(ScoreColumn(f"column {index}") for index in range(columns))
     picture = path_picture(path, stops, len(stops) - 1 if chosen is None else chosen)
     return ReportContent(title, picture, tuple(Piece(name) for name in path.pieces.values()), columns=shown, **said)
 
 
-def path_picture(path: Path, stops: Sequence[Stop], chosen: int, by: str = "") -> PathPicture:
-    """The path with its validation score named and how it was chosen said."""
-    said = [f"Chosen: {by}." if by else "", STATUS.get(path.status, "")]
-    return PathPicture(path.knob, tuple(stops), chosen, score_name(path), note=" ".join(filter(None, said)))
+def stops_of(path: Path, positions: Sequence[int]) -> list[Stop]:
+    """Knots ready to be shown: pieces by their place in `path.pieces`, weights, constants, claims, validation."""
+    place = {atom: index for index, atom in enumerate(path.pieces)}
+    stops = []
+    for index in positions:
+        knot = path.knots[index]
+        weights = tuple(tuple(map(float, row)) for row in knot.coefficients)
+        atoms = tuple(place[atom] for atom in knot.atoms)
+        constant = tuple(map(float, knot.intercept))
+        stops.append(Stop(float(knot.t), Claim.of(knot.certificate), atoms, weights, constant, *validation(path, index)))
+    return stops
+
+
+def path_picture(path: Path, stops: Sequence[Stop], chosen: int, by: str = "", status: Mapping[str, str] = STATUS) -> PathPicture:
+    """The path with its validation score named and how it was chosen said; a path of times stays put between its knots or is drawn on."""
+    said = [f"Chosen: {by}." if by else "", status.get(path.status, "")]
+    note, timed = " ".join(filter(None, said)), path.knob == "t"
+    finer = [path.scores.get(name, ()) for name in ("grid", "grid_mean", "grid_error")]
+    curve = tuple((float(t), float(mean), float(error)) for t, mean, error in zip(*finer, strict=True))
+    return PathPicture(
+        path.knob, tuple(stops), chosen, score_name(path), scale="time" if timed else "auto", note=note,
+        steps=timed and path.between is None, curve=curve,
+    )  # fmt: skip
 
 
 def score_name(path: Path) -> str:
@@ -176,7 +194,9 @@ def figures(model: Any, path: Path, words: str) -> tuple[Figure, ...]:
         folds = len(path.scores.get("folds", ()))
         shown.append(Figure(score_name(path), with_error(mean, error), f"mean of {folds} folds" if folds else "cross-validated"))
     if certificate.kind != "none" and math.isfinite(certificate.gap):
-        shown.append(Figure("distance to the best", gap(certificate.gap), f"at most; {gap(certificate.tolerance)} was asked for"))
+        reached, asked = (distance(value, certificate.is_residual) for value in (certificate.gap, certificate.tolerance))
+        label, note = ("exact to", "") if certificate.is_residual else ("distance to the best", "at most; ")
+        shown.append(Figure(label, reached, f"{note}{asked} was asked for"))
     if certificate.constant is not None and not certificate.nothing_to_gain:
         shown.append(
             Figure("share of the possible gain", at_least(certificate.gain_share).replace(" ", SPACE), "at least, over a constant")

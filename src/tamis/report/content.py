@@ -30,6 +30,8 @@ class Claim:
         "holds", "fails" (a certificate weaker than asked) or "none" (none can exist; the sentence says why).
     gap, tolerance, gain_share : float or None
         The numbers behind the sentence, where they exist.
+    residual : bool
+        Whether gap and tolerance are violations of equations, such as 1e-13, rather than shares of an objective.
     """
 
     sentence: str
@@ -37,6 +39,7 @@ class Claim:
     gap: float | None = None
     tolerance: float | None = None
     gain_share: float | None = None
+    residual: bool = False
 
     def __post_init__(self) -> None:
         _one_of("state of a claim", self.state, STATES)
@@ -54,7 +57,7 @@ class Claim:
         state = "holds" if certificate.holds else "fails"
         gap = certificate.gap if math.isfinite(certificate.gap) else None
         share = None if certificate.constant is None or certificate.nothing_to_gain else certificate.gain_share
-        return cls(certificate.sentence(), state, gap, certificate.tolerance, share)
+        return cls(certificate.sentence(), state, gap, certificate.tolerance, share, certificate.is_residual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +162,14 @@ class PathPicture:
         Name of the validation score, such as "log-loss"; empty when there was no validation.
     lower_is_better : bool
     scale : str
-        "log", "linear" or "auto" (log where the knob spans more than a decade and a half).
+        "log", "linear", "auto" (log where the knob spans more than a decade and a half), or "time" (log from the first entry on, with
+        room for time zero before it and for the last model after it).
     note : str
         How the knot was chosen and how the path ended, in words.
+    steps : bool
+        Whether a model stays as it is until the next knot.
+    curve : tuple of (knob value, mean, error)
+        The validation score where it is known between knots, too; empty when it is known at the knots only.
     """
 
     knob: str
@@ -171,9 +179,11 @@ class PathPicture:
     lower_is_better: bool = True
     scale: str = "auto"
     note: str = ""
+    steps: bool = False
+    curve: tuple[tuple[float, float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _one_of("scale of a path", self.scale, ("auto", "log", "linear"))
+        _one_of("scale of a path", self.scale, ("auto", "log", "linear", "time"))
         if not self.stops:
             raise TamisError("The path has no knot, so there is nothing to report; give the fit more time or a larger budget.")
         if not 0 <= self.chosen < len(self.stops):
@@ -209,6 +219,35 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens along the path: `Event(0.021, "enters", "bmi")`."""
+
+    t: float
+    what: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Values at consecutive places, such as coefficients along a signal: two or more curves over one axis.
+
+    Attributes
+    ----------
+    title, note : str
+    curves : tuple of (name, values)
+        All of one length; the last one is drawn on top.
+    first, last : str
+        What stands at the two ends of the axis.
+    """
+
+    title: str
+    note: str
+    curves: tuple[tuple[str, tuple[float, ...]], ...]
+    first: str = ""
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReportContent:
     """Everything one report says.
 
@@ -231,6 +270,14 @@ class ReportContent:
         Versions, data shape, parameters, and a date if one is wanted.
     word, words : str
         What one piece, and several, are called.
+    nothing : str
+        What a model without pieces is.
+    events : tuple of Event
+        What enters and leaves, in order.
+    events_note : str
+    profile : Profile or None
+    own_units : bool
+        Whether each piece's weights are in units of their own, so that each is written with digits of its own.
 
     Examples
     --------
@@ -256,6 +303,11 @@ class ReportContent:
     provenance: tuple[tuple[str, str], ...] = ()
     word: str = "piece"
     words: str = "pieces"
+    nothing: str = "every row gets the constant"
+    events: tuple[Event, ...] = ()
+    events_note: str = ""
+    profile: Profile | None = None
+    own_units: bool = False
 
     def __post_init__(self) -> None:
         for stop in self.path.stops:

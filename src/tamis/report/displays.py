@@ -11,15 +11,17 @@ import numpy as np
 
 from tamis.core.errors import TamisError
 from tamis.core.path import Path
+from tamis.report.axis import WIDTH, knob_axis
 from tamis.report.build import chosen_knot, content_of, path_content
 from tamis.report.content import ReportContent
-from tamis.report.picture import WIDTH, gap_scale, knob_axis, piece_weight, top_pieces
-from tamis.report.wording import finite, gap, number, share, visible
+from tamis.report.picture import filled, gap_scale, piece_weight, top_pieces
+from tamis.report.wording import MINUS, distance, finite, number, share, visible
 
 COLOURS = ("#0f6fa8", "#c65a11", "#0b8064", "#a8447f", "#8a6d00", "#5b57b8")
 POSITIVE, NEGATIVE, ACCENT, SOFT, LINE, GREY = "#23698f", "#b4532a", "#23606f", "#59636c", "#e3dfd6", "#c3c4c1"
 GOOD, WARN = "#7fae97", "#e0b45c"
 LONGEST_LABEL = 46
+MOST_DOTS = 60
 
 
 class PathDisplay:
@@ -68,13 +70,19 @@ class PathDisplay:
             raise TamisError(f"This {type(estimator).__name__} has no path yet, so there is nothing to draw; fit it first.")
         return cls.from_path(path, chosen=chosen_knot(estimator, path), ax=ax)
 
-    def plot(self, ax: Any = None) -> PathDisplay:
+    def plot(self, ax: Any = None, *, max_pieces: int | None = None, legend: bool = False, log: bool = True) -> PathDisplay:
         """Draw the picture.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Draw the weights there; by default a new figure shows weights, validation score and certificates.
+        max_pieces : int, optional
+            Draw at most so many pieces: the coloured ones and then the largest.
+        legend : bool
+            Name the coloured pieces in a legend instead of beside their lines.
+        log : bool
+            Draw a knob that spans decades by its logarithm.
 
         Returns
         -------
@@ -93,10 +101,8 @@ class PathDisplay:
         else:
             self.figure_, self.axes_ = ax.figure, (ax,)
         self.ax_ = self.axes_[0]
-        places, _, self._scale = knob_axis(self.content.path)
-        values = np.array([stop.t for stop in self.content.path.stops])
-        x = np.asarray(places) / WIDTH * max(len(values) - 1, 1) if self._scale == "order" else values
-        self._weights(self.ax_, x)
+        x, self._end = self._places(log)
+        self._weights(self.ax_, x, max_pieces, legend)
         if len(self.axes_) > 1:
             if scored:
                 self._scores(self.axes_[1], x)
@@ -105,6 +111,24 @@ class PathDisplay:
         self.figure_.align_ylabels(self.axes_)
         return self
 
+    def _places(self, log: bool) -> tuple[Any, float]:
+        """Where knots are drawn, and where the last one's model ends: on a logarithm time zero stands a little before the first entry."""
+        path = self.content.path
+        axis, self._ticks, self._scale = knob_axis(path)
+        places, values = np.asarray(axis), np.array([stop.t for stop in path.stops])
+        if self._scale == "order":
+            return places / WIDTH * max(len(values) - 1, 1), float(max(len(values) - 1, 1))
+        self._scale = self._scale if log else "linear"
+        if self._scale == "linear" or len(values) < 2:
+            return values, float(values[-1] + (0.05 * (values[-1] - values[0]) if path.steps else 0.0))
+        # As far from the first entry as on the page's axis, in the knob's own units.
+        first = int(np.flatnonzero(values > 0)[0])
+        slope = np.log(values[-1] / values[first]) / (places[-1] - places[first]) if places[-1] > places[first] else 1.0 / WIDTH
+        before, end = (
+            float(values[at] * np.exp(slope * far)) for at, far in ((first, places[0] - places[first]), (-1, WIDTH - places[-1]))
+        )
+        return np.concatenate([[before] if first else values[:1], values[1:]]), end if path.steps else float(values[-1])
+
     def _knob(self, axis: Any, x: Any) -> None:
         """The axis of the knob, drawn in the direction the path was followed."""
         path = self.content.path
@@ -112,36 +136,57 @@ class PathDisplay:
             axis.set_xticks(x, [number(stop.t) for stop in path.stops])
         else:
             axis.set_xscale(self._scale)
-            axis.xaxis.set_major_formatter(lambda value, _: number(float(f"{value:.6g}")))
+            if self._scale == "log":
+                # The page's own marks; that of time zero belongs to the place where it is drawn.
+                marks = [(float(tick.text.replace(MINUS, "-")), tick.text) for tick in self._ticks]
+                axis.set_xticks([value or float(x[0]) for value, _ in marks], [text for _, text in marks])
+                axis.minorticks_off()
+            else:
+                axis.xaxis.set_major_formatter(lambda value, _: number(float(f"{value:.6g}")))
         if len(x) > 1:
-            axis.set_xlim(x[0], x[-1])
+            axis.set_xlim(x[0], self._end)
         axis.set_xlabel(visible(path.knob))
         for panel in self.axes_:
             panel.axvline(x[path.chosen], color=ACCENT, linewidth=1.4, zorder=1)
 
-    def _weights(self, axis: Any, x: Any) -> None:
+    def _weights(self, axis: Any, x: Any, most: int | None, legend: bool) -> None:
         """Coloured lines for the first pieces, grey ones for the rest; names stand at the right end."""
         content = self.content
         dense = np.zeros((len(content.pieces), len(x)))
         for place, stop in enumerate(content.path.stops):
             for piece, row in zip(stop.pieces, stop.weights, strict=True):
                 dense[piece, place] = finite(piece_weight(row)) or 0.0
-        # A line starts where its piece enters: the zeros before and after it are not drawn.
+        top = top_pieces(content)[:most]
+        others = [int(piece) for piece in np.argsort(-np.abs(dense).max(axis=1), kind="stable") if piece not in top]
+        others = others if most is None else others[: max(most - len(top), 0)]
+        _clean(axis)
+        axis.axhline(0.0, color=GREY, linewidth=0.9, zorder=1)
+        places, heights = self._lines(dense, x)
+        if others:
+            axis.plot(places, heights[others].T, color=GREY, linewidth=0.8, zorder=2)
+        for piece, colour in zip(top, COLOURS, strict=False):
+            name = visible(content.pieces[piece].name, LONGEST_LABEL).replace("$", r"\$")
+            axis.plot(places, heights[piece], color=colour, linewidth=2.0, zorder=3, label=name)
+        if legend and top:
+            axis.legend(frameon=False, fontsize=9, loc="best")
+        else:
+            self._names(axis, dense[:, -1] if len(x) else np.zeros(len(dense)), top)
+        axis.set_ylabel("weight" if len(content.columns) == 1 else "size of the weights")
+
+    def _lines(self, dense: Any, x: Any) -> tuple[Any, Any]:
+        """Places and heights of the lines: each starts where its piece enters, the zeros before and after are not drawn."""
+        if self.content.path.steps:
+            # A model stays until the next knot: at each the line goes straight from the height before it to its own.
+            before = np.column_stack([np.zeros(len(dense)), dense[:, :-1]])
+            there = (dense != 0) | (before != 0)
+            corners = np.stack([np.where(there, before, np.nan), np.where(there, dense, np.nan)], axis=2).reshape(len(dense), 2 * len(x))
+            last = np.where(dense[:, -1:] != 0, dense[:, -1:], np.nan)
+            return np.append(np.repeat(x, 2), self._end), np.column_stack([corners, last])
         there = dense != 0
         near = there.copy()
         near[:, :-1] |= there[:, 1:]
         near[:, 1:] |= there[:, :-1]
-        lines = np.where(near, dense, np.nan)
-        top = top_pieces(content)
-        others = [piece for piece in range(len(dense)) if piece not in top]
-        _clean(axis)
-        axis.axhline(0.0, color=GREY, linewidth=0.9, zorder=1)
-        if others:
-            axis.plot(x, lines[others].T, color=GREY, linewidth=0.8, zorder=2)
-        for piece, colour in zip(top, COLOURS, strict=False):
-            axis.plot(x, lines[piece], color=colour, linewidth=2.0, zorder=3)
-        self._names(axis, dense[:, -1] if len(x) else np.zeros(len(dense)), top)
-        axis.set_ylabel("weight" if len(content.columns) == 1 else "size of the weights")
+        return x, np.where(near, dense, np.nan)
 
     def _names(self, axis: Any, ends: Any, top: tuple[int, ...]) -> None:
         """Names of the coloured pieces beside their line's end, moved apart so that none covers another."""
@@ -175,38 +220,39 @@ class PathDisplay:
         mean = np.array([np.nan if stop.mean is None else stop.mean for stop in path.stops])
         error = np.array([stop.error or 0.0 for stop in path.stops])
         _clean(axis)
-        axis.fill_between(x, mean - error, mean + error, color=ACCENT, alpha=0.15, linewidth=0)
-        axis.plot(x, mean, color=ACCENT, linewidth=1.8, marker="o", markersize=3)
+        style, step = ("steps-post", "post") if path.steps else ("default", None)
+        axis.fill_between(x, mean - error, mean + error, color=ACCENT, alpha=0.15, linewidth=0, step=step)
+        axis.plot(x, mean, color=ACCENT, linewidth=1.8, marker="o", markersize=3 if len(x) <= MOST_DOTS else 0, drawstyle=style)
         axis.plot(x[path.chosen], mean[path.chosen], color=ACCENT, marker="o", markersize=7)
         axis.set_ylabel(visible(path.score or "score"))
 
     def _gaps(self, axis: Any, x: Any) -> None:
         """One bar per knot, hatched where the certificate does not hold."""
-        stops = self.content.path.stops
+        stops, steps = self.content.path.stops, self.content.path.steps
         asked, top = gap_scale(stops)
         spread = bool(np.all(x > 0)) and self._scale == "log"
         middle = np.sqrt(x[1:] * x[:-1]) if spread else (x[1:] + x[:-1]) / 2
-        edges = np.concatenate([x[:1], middle, x[-1:]])
+        edges = np.append(x, self._end) if steps else np.concatenate([x[:1], middle, x[-1:]])
         for index, stop in enumerate(stops):
-            distance = finite(stop.claim.gap)
             colour, hatch = (GOOD, None) if stop.claim.holds else (WARN, "////")
-            height = top if distance is None else min(distance, top)
             axis.bar(
                 edges[index],
-                height,
+                filled(stop.claim, finite(stop.claim.gap), top),
                 edges[index + 1] - edges[index],
                 align="edge",
                 color=colour,
                 hatch=hatch,
                 edgecolor="white",
-                linewidth=0.6,
+                linewidth=0.6 if len(stops) <= MOST_DOTS else 0.0,
             )
         _clean(axis, grid=False)
         if asked is not None:
-            axis.axhline(asked, color=SOFT, linewidth=0.9, linestyle=(0, (4, 4)))
-            axis.set_yticks([0.0, asked], ["0", gap(asked)])
-        axis.set_ylim(0, top)
-        axis.set_ylabel("gap")
+            claim = stops[0].claim
+            at = filled(claim, asked, top)
+            axis.axhline(at, color=SOFT, linewidth=0.9, linestyle=(0, (4, 4)))
+            axis.set_yticks([0.0, at], ["1e−17" if claim.residual else "0", distance(asked, claim.residual)])
+        axis.set_ylim(0, 1)
+        axis.set_ylabel("residual" if stops[0].claim.residual else "gap")
 
 
 class RulesDisplay:

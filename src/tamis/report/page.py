@@ -15,8 +15,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tamis.report.content import ReportContent
-from tamis.report.view import BADGES, View, strongest, view_of
-from tamis.report.wording import signed, visible
+from tamis.report.profile import profile_picture
+from tamis.report.view import BADGES, View, picture_for, strongest, view_of
+from tamis.report.wording import NOTHING, knob_text, signed, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 LARGEST = 1_900_000
 """Bytes a page may take; beyond it the least important pieces of large knots are left to `to_frame()`."""
 
-MOST_COUNTS = 24
+COUNT_WIDTH = 3.2
+"""Percent of the axis that the number of pieces at a knot takes."""
+
+LEAST = 8
+"""Bytes that one weight takes at least, so that hopeless limits are not tried."""
 LIMITS = (None, 1000, 500, 300, 200, 100, 50, 20, 5)
 
 
@@ -49,9 +54,12 @@ def render(content: ReportContent) -> str:
     >>> "a &lt;script&gt;" in page
     True
     """
-    page = ""
+    page, picture = "", picture_for(content)
     for most in LIMITS:
-        page = _page(view_of(content, most))
+        listed = sum(len(stop.pieces[:most]) for stop in content.path.stops)
+        if listed * len(content.columns) * LEAST > LARGEST and most != LIMITS[-1]:
+            continue
+        page = _page(view_of(content, most, picture))
         if len(page.encode()) <= LARGEST:
             break
     return page
@@ -96,16 +104,27 @@ def _page(view: View) -> str:
             data=view.data,
             knot=view.data["knots"][view.data["chosen"]],
             picture=view.picture,
+            profile=None if view.content.profile is None else profile_picture(view.content.profile),
+            compared=any(row["gap"] != NOTHING for row in view.baselines),
             badges=BADGES,
             signed=signed,
             strongest=lambda weights: strongest(weights, view.data["shown"]),
-            count_every=-(-len(view.data["knots"]) // MOST_COUNTS),
+            counts=counts_of(view),
             json=Markup(safe_json(view.data)),
             script=Markup(script),
             style=Markup(style),
             script_hash=f"'sha256-{digest}'",
         )
     )
+
+
+def counts_of(view: View) -> list[tuple[float, int]]:
+    """Where to write how many pieces a knot has: at as many knots as there is room for."""
+    shown: list[tuple[float, int]] = []
+    for place, knot in zip(view.data["x"], view.data["knots"], strict=True):
+        if not shown or place - shown[-1][0] >= COUNT_WIDTH:
+            shown.append((place, knot["count"]))
+    return shown
 
 
 def safe_json(data: Any) -> str:
@@ -117,6 +136,12 @@ def safe_json(data: Any) -> str:
 def points_text(points: Any) -> str:
     """Points as the attribute of an SVG polyline."""
     return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+
+def staircase_text(points: Any) -> str:
+    """Points as the attribute of an SVG path that goes level to each place, then up or down to its height."""
+    first, *rest = points
+    return f"M{first[0]:g} {first[1]:g}" + "".join(f"H{x:g}V{y:g}" for x, y in rest)
 
 
 @cache
@@ -135,4 +160,6 @@ def _environment() -> Environment:
     )
     environment.filters["visible"] = visible
     environment.filters["points"] = points_text
+    environment.filters["staircase"] = staircase_text
+    environment.filters["knob"] = knob_text
     return environment

@@ -12,25 +12,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tamis.report.content import PathPicture, ReportContent, Stop
-from tamis.report.wording import decimals_for, finite, gap, number, signed
+from tamis.report.axis import WIDTH, Point, Tick, between, knob_axis, nice_marks
+from tamis.report.content import Claim, PathPicture, ReportContent, Stop
+from tamis.report.wording import decimals_for, distance, finite, number, signed
 
-WIDTH = 1000.0
 WEIGHT_HEIGHT, SCORE_HEIGHT, GAP_HEIGHT = 260.0, 130.0, 56.0
 COLOURS = 6
 MOST_GREY = 60
+MOST_CURVE = 400
+NEAR = 0.5  # steps nearer to each other than this, on an axis of WIDTH, are drawn as one
+SMALLEST = -17.0  # the logarithm of a residual at which its bar is empty
 LABEL_HEIGHT = 21.0
-
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A mark on an axis: where, what it says, and whether a narrow screen may leave it out."""
-
-    at: float
-    text: str
-    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +43,15 @@ class Weights:
     ticks: tuple[Tick, ...]
     zero: float
     left_out: int = 0
+    steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The panel of the validation score: the curve, the band of one standard error, and where the best lies."""
+    """The panel of the validation score: the curve, its knots, the band of one standard error, and where the best lies."""
 
     curve: tuple[Point, ...]
+    dots: tuple[Point, ...]
     band: tuple[Point, ...]
     ticks: tuple[Tick, ...]
     best: int
@@ -81,6 +75,7 @@ class Gaps:
     bars: tuple[Bar, ...]
     asked: float | None
     asked_text: str = ""
+    residual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,57 +93,7 @@ class Picture:
 def picture_of(content: ReportContent) -> Picture:
     """Lay out the whole picture of a report's path."""
     x, ticks, scale = knob_axis(content.path)
-    return Picture(x, ticks, _weights(content, x), _scores(content.path, x), _gaps(content.path.stops, x), scale)
-
-
-def knob_axis(path: PathPicture) -> tuple[tuple[float, ...], tuple[Tick, ...], str]:
-    """Places of the knots in 0..WIDTH, ticks, and the scale used; the path is drawn left to right as followed."""
-    values = [stop.t for stop in path.stops]
-    steps = [after - before for before, after in itertools.pairwise(values)]
-    if not steps or not (all(step > 0 for step in steps) or all(step < 0 for step in steps)):
-        last = max(len(values) - 1, 1)
-        places = tuple(WIDTH * index / last for index in range(len(values)))
-        return places, _thinned([Tick(place, number(value)) for place, value in zip(places, values, strict=True)]), "order"
-    wide = min(values) > 0 and max(values) / min(values) > 30
-    scale = path.scale if path.scale != "auto" else "log" if wide else "linear"
-    if scale == "log" and min(values) <= 0:
-        scale = "linear"
-    turned = [math.log10(value) for value in values] if scale == "log" else values
-    span = turned[-1] - turned[0]
-    marks = (
-        _decades(min(turned), max(turned)) if scale == "log" else [(mark, number(mark)) for mark in nice_marks(min(values), max(values), 7)]
-    )
-    ticks = [Tick(WIDTH * (at - turned[0]) / span, text) for at, text in marks]
-    return tuple(WIDTH * (at - turned[0]) / span for at in turned), _thinned(sorted(ticks, key=lambda tick: tick.at)), scale
-
-
-def _decades(low: float, high: float) -> list[tuple[float, str]]:
-    """Powers of ten in a range of logarithms, with 2 and 5 between them while that leaves room."""
-    factors: tuple[int, ...] = (1,) if high - low > 2.2 else (1, 2, 5)
-    marks = [
-        (power + math.log10(factor), number(factor * 10.0**power))
-        for power in range(math.floor(low), math.ceil(high) + 1)
-        for factor in factors
-    ]
-    return [(at, text) for at, text in marks if low - 1e-9 <= at <= high + 1e-9]
-
-
-def _thinned(ticks: Sequence[Tick], most: int = 9) -> tuple[Tick, ...]:
-    """At most `most` ticks; every second one may go on a narrow screen."""
-    every = max(1, math.ceil(len(ticks) / most))
-    return tuple(Tick(tick.at, tick.text, spare=index % 2 == 1) for index, tick in enumerate(ticks[::every]))
-
-
-def nice_marks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten) inside a range, about so many."""
-    span = high - low
-    if not math.isfinite(span) or span <= 0:
-        return [low]
-    rough = span / about
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [index * step for index in range(first, math.floor(high / step + 1e-9) + 1)]
+    return Picture(x, ticks, _weights(content, x), _scores(content.path, x), _gaps(content.path, x), scale)
 
 
 def piece_weight(row: Sequence[float]) -> float:
@@ -186,9 +131,11 @@ def _weights(content: ReportContent, x: Sequence[float]) -> Weights:
 
     marks = nice_marks(low, high)
     decimals = min(decimals_for([marks[-1] - marks[0]] if len(marks) > 1 else marks), max((_decimals(mark) for mark in marks), default=0))
-    lines = [Line(piece, _trimmed(dense[piece], x, height), top.get(piece, 0), height(dense[piece][-1])) for piece in drawn]
+    steps = content.path.steps
+    trace = _staircase if steps else _trimmed
+    lines = [Line(piece, trace(dense[piece], x, height), top.get(piece, 0), height(dense[piece][-1])) for piece in drawn]
     ticks = tuple(Tick(height(mark), signed(mark, decimals)) for mark in marks)
-    return Weights(tuple(_spread(lines)), ticks, height(0.0), max(0, len(others) - MOST_GREY))
+    return Weights(tuple(_spread(lines)), ticks, height(0.0), max(0, len(others) - MOST_GREY), steps)
 
 
 def _decimals(value: float) -> int:
@@ -204,6 +151,21 @@ def _trimmed(values: Sequence[float], x: Sequence[float], height: Callable[[floa
         return ()
     first, last = max(there[0] - 1, 0), min(there[-1] + 1, len(values) - 1)
     return tuple((round(x[index], 1), round(height(values[index]), 1)) for index in range(first, last + 1))
+
+
+def _staircase(values: Sequence[float], x: Sequence[float], height: Callable[[float], float]) -> tuple[Point, ...]:
+    """Where a line that stays until the next knot changes: it goes level to each place, then up or down to the height there."""
+    there = [index for index, value in enumerate(values) if value]
+    if not there:
+        return ()
+    points: list[Point] = [(round(x[there[0]], 1), round(height(0.0), 1))]
+    for index in range(there[0], min(there[-1] + 2, len(values))):
+        point = (round(x[index], 1), round(height(values[index]), 1))
+        if len(points) > 1 and point[0] - points[-1][0] < NEAR:
+            points[-1] = (points[-1][0], point[1])
+        elif len(points) == 1 or point[1] != points[-1][1]:
+            points.append(point)
+    return (*points, (WIDTH, points[-1][1])) if values[-1] else tuple(points)
 
 
 def _spread(lines: Sequence[Line]) -> list[Line]:
@@ -222,42 +184,83 @@ def _spread(lines: Sequence[Line]) -> list[Line]:
 
 def _scores(path: PathPicture, x: Sequence[float]) -> Scores | None:
     """The validation curve, where there is one."""
-    known = [(index, mean, finite(stop.error) or 0.0) for index, stop in enumerate(path.stops) if (mean := finite(stop.mean)) is not None]
-    if len(known) < 2:
+    knots = [(x[i], mean, finite(stop.error) or 0.0) for i, stop in enumerate(path.stops) if (mean := finite(stop.mean)) is not None]
+    if len(knots) < 2:
         return None
+    known = _thinned_curve(path, x) or knots
     low, high = min(mean - error for _, mean, error in known), max(mean + error for _, mean, error in known)
     pad = 0.08 * (high - low) or max(abs(high), 1.0) * 0.01
     low, high = low - pad, high + pad
 
     def height(value: float) -> float:
-        return round(SCORE_HEIGHT * (high - value) / (high - low), 1)
+        return round(SCORE_HEIGHT * (high - min(max(value, low), high)) / (high - low), 1)
 
     pick = min if path.lower_is_better else max
-    best, best_mean, best_error = pick(known, key=lambda row: row[1])
-    above = [(round(x[index], 1), height(mean + error)) for index, mean, error in known]
-    below = [(round(x[index], 1), height(mean - error)) for index, mean, error in known]
+    best = known.index(pick(known, key=lambda row: row[1]))
+    _, best_mean, best_error = known[best]
+    curve, above, below = (
+        _traced([(round(place, 1), height(mean + side * error)) for place, mean, error in known], path.steps) for side in (0, 1, -1)
+    )
     ticks = tuple(Tick(height(mark), number(float(f"{mark:.6g}"))) for mark in nice_marks(low, high, 3))
-    curve = tuple((round(x[index], 1), height(mean)) for index, mean, _ in known)
     limit = best_mean + best_error if path.lower_is_better else best_mean - best_error
-    return Scores(curve, (*above, *reversed(below)), ticks, best, height(limit))
+    dots = tuple((round(place, 1), height(mean)) for place, mean, _ in knots)
+    here = round(x[path.chosen], 1)
+    shown = dots if len(dots) <= MOST_GREY else tuple(dot for dot in dots if dot[0] == here)[:1]
+    return Scores(curve, shown, (*above, *reversed(below)), ticks, best, height(limit))
+
+
+def _traced(points: Sequence[Point], steps: bool) -> tuple[Point, ...]:
+    """Points joined by straight lines, or each held until the next and the last one to the end."""
+    if not steps:
+        return tuple(points)
+    corners = [corner for before, after in itertools.pairwise(points) for corner in (before, (after[0], before[1]))]
+    return (*corners, points[-1], (WIDTH, points[-1][1]))
+
+
+def _thinned_curve(path: PathPicture, x: Sequence[float]) -> list[tuple[float, float, float]]:
+    """The finer validation curve where there is one: one value per place that can be told apart, the best one kept."""
+    if not path.curve:
+        return []
+    values = [stop.t for stop in path.stops]
+    inside = [row for row in path.curve if values[0] <= row[0] <= values[-1] and math.isfinite(row[1])]
+    pick = min if path.lower_is_better else max
+    kept: dict[int, tuple[float, float, float]] = {}
+    for t, mean, error in inside:
+        place = between(values, x, t)
+        bucket = int(place * MOST_CURVE / WIDTH)
+        row = (place, mean, finite(error) or 0.0)
+        kept[bucket] = pick(kept.get(bucket, row), row, key=lambda found: found[1])
+    return [kept[bucket] for bucket in sorted(kept)]
 
 
 def gap_scale(stops: Sequence[Stop]) -> tuple[float | None, float]:
-    """The gap that was asked for, and the gap that fills the panel: four times that at most."""
+    """The gap that was asked for, and the gap that fills the panel: four times that at most, or ten times a residual asked for."""
     asked = next((tolerance for stop in stops if (tolerance := finite(stop.claim.tolerance)) is not None), None)
+    if stops[0].claim.residual and asked:
+        return asked, 10.0 * asked
     largest = max((known for stop in stops if (known := finite(stop.claim.gap)) is not None), default=1.0)
     top = min(max(largest * 1.15, 1.5 * (asked or 0.0)), 4 * asked if asked else math.inf)
     return asked, top or 1.0
 
 
-def _gaps(stops: Sequence[Stop], x: Sequence[float]) -> Gaps:
-    """One bar per knot, reaching half way to its neighbours; an unknown distance fills the panel."""
+def filled(claim: Claim, value: float | None, top: float) -> float:
+    """How much of the panel a gap fills: in proportion, or by its logarithm where it is a residual; all of it when unknown."""
+    if value is None:
+        return 1.0
+    if claim.residual:
+        return min(1.0, max(0.0, (math.log10(max(value, 1e-300)) - SMALLEST) / (math.log10(top) - SMALLEST)))
+    return min(1.0, value / top)
+
+
+def _gaps(path: PathPicture, x: Sequence[float]) -> Gaps:
+    """One bar per knot, reaching half way to its neighbours, or as far as its model stays; an unknown distance fills the panel."""
+    stops = path.stops
     asked, top = gap_scale(stops)
-    edges = [0.0, *((before + after) / 2 for before, after in itertools.pairwise(x)), WIDTH]
+    edges = [*x, WIDTH] if path.steps else [0.0, *((before + after) / 2 for before, after in itertools.pairwise(x)), WIDTH]
     bars = []
     for index, stop in enumerate(stops):
-        distance = finite(stop.claim.gap)
-        height = GAP_HEIGHT if distance is None else max(1.5, GAP_HEIGHT * min(1.0, distance / top))
+        height = max(1.5, GAP_HEIGHT * filled(stop.claim, finite(stop.claim.gap), top))
         bars.append(Bar(round(edges[index], 1), round(edges[index + 1] - edges[index], 1), round(GAP_HEIGHT - height, 1), stop.claim.state))
-    line = None if asked is None else round(GAP_HEIGHT * (1 - asked / top), 1)
-    return Gaps(tuple(bars), line, "" if asked is None else gap(asked))
+    claim = stops[0].claim
+    line = None if asked is None else round(GAP_HEIGHT * (1 - filled(claim, asked, top)), 1)
+    return Gaps(tuple(bars), line, "" if asked is None else distance(asked, claim.residual), claim.residual)

@@ -105,10 +105,11 @@ def piece_table(content: ReportContent, *, most: int | None = 20, width: int = 1
         wordy = measure.form == "text"
         table.add_column(Text(visible(measure.label)), justify="left" if wordy else "right", no_wrap=not wordy, overflow="fold")
     widest = max((abs(piece_weight(row)) for row in stop.weights), default=0.0)
-    decimals = decimals_for(weight for row in stop.weights for weight in row)
+    shared = decimals_for(weight for row in stop.weights for weight in row)
     listed = len(stop.pieces) if most is None else most
     for index, row in list(zip(stop.pieces, stop.weights, strict=True))[:listed]:
         piece = content.pieces[index]
+        decimals = decimals_for(row) if content.own_units else shared
         cells: list[Any] = [_sentence(content, piece.conditions, piece.name, piece.joiner, row), _weights(content, row, decimals)]
         if bars and not several:
             cells.append(_bar(row[0], widest))
@@ -167,12 +168,14 @@ def baseline_table(content: ReportContent) -> RenderableType:
 
     table = Table(**STYLE)
     table.add_column("model", overflow="fold")
-    for heading in (visible(content.baseline_score or "score"), content.words, "gap"):
+    certified = any(finite(row.gap) is not None for row in content.baselines)
+    for heading in (visible(content.baseline_score or "score"), content.words, *(["gap"] if certified else [])):
         table.add_column(Text(heading), justify="right", no_wrap=True)
     for row in content.baselines:
         known = finite(row.gap)
         score = wording.with_error(row.score, row.error).translate(PLAIN)
-        cells = (visible(row.name), score, plain_form(row.pieces, "count"), "-" if known is None else wording.gap(known).translate(PLAIN))
+        cells = [visible(row.name), score, plain_form(row.pieces, "count")]
+        cells += ["-" if known is None else wording.gap(known).translate(PLAIN)] if certified else []
         table.add_row(*(Text(cell, style="bold" if row.ours else "default") for cell in cells))
     said = [Text(visible(row.sentence)) for row in content.baselines if row.sentence]
     return Group(table, *([Text(""), *said] if said else []))

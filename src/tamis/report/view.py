@@ -12,7 +12,7 @@ from typing import Any
 
 from tamis.report.content import Baseline, Claim, Measure, Piece, ReportContent, Stop
 from tamis.report.picture import Picture, picture_of, top_pieces
-from tamis.report.wording import NOTHING, count, decimals_for, finite, gap, in_form, knob_text, signed, visible, with_error
+from tamis.report.wording import NOTHING, count, decimals_for, distance, finite, gap, in_form, knob_text, signed, visible, with_error
 
 BADGES = {"holds": "Certified", "fails": "Not certified", "none": "No certificate"}
 MOST_COLUMNS = 6
@@ -32,9 +32,14 @@ class View:
     hidden: int
 
 
-def view_of(content: ReportContent, most: int | None = None) -> View:
-    """Everything the page shows, holding at most `most` pieces per knot."""
-    picture = picture_of(content) if len(content.path.stops) > 1 else None
+def picture_for(content: ReportContent) -> Picture | None:
+    """The picture of a path; a single knot has none."""
+    return picture_of(content) if len(content.path.stops) > 1 else None
+
+
+def view_of(content: ReportContent, most: int | None = None, picture: Picture | None = None) -> View:
+    """Everything the page shows, holding at most `most` pieces per knot; a picture made before is used again."""
+    picture = picture or picture_for(content)
     kept = sorted({index for stop in content.path.stops for index in stop.pieces[:most]} | set(top_pieces(content)))
     place = {index: new for new, index in enumerate(kept)}
     before: Sequence[Stop | None] = (None, *content.path.stops[:-1])
@@ -43,6 +48,8 @@ def view_of(content: ReportContent, most: int | None = None) -> View:
         "chosen": content.path.chosen,
         "word": content.word,
         "words": content.words,
+        "nothing": visible(content.nothing),
+        "steps": content.path.steps,
         "badges": BADGES,
         "columns": [[visible(column.name), visible(column.negative), visible(column.positive)] for column in content.columns],
         "several": len(content.columns) > 1,
@@ -83,13 +90,15 @@ def _piece(content: ReportContent, piece: Piece) -> dict[str, Any]:
 
 def _knot(content: ReportContent, stop: Stop, place: dict[int, int], most: int | None) -> dict[str, Any]:
     """One knot: its pieces and weights (rounded once, here), its certificate, and what the slider says there."""
-    decimals = decimals_for(weight for row in stop.weights for weight in row)
+    rows = stop.weights[:most]
+    shared = decimals_for(weight for row in stop.weights for weight in row)
+    decimals = [decimals_for(row) if content.own_units else shared for row in rows]
     return {
         "t": knob_text(stop.t),
         "pieces": [place[index] for index in stop.pieces[:most]],
-        "weights": [[round(finite(weight) or 0.0, decimals) for weight in row] for row in stop.weights[:most]],
+        "weights": [[round(finite(weight) or 0.0, digits) for weight in row] for row, digits in zip(rows, decimals, strict=True)],
         "constant": [signed(weight, decimals_for(stop.constant)) for weight in stop.constant],
-        "decimals": decimals,
+        "decimals": decimals if content.own_units else shared,
         "count": len(stop.pieces),
         "counted": pieces_text(content, len(stop.pieces)),
         "label": f"{visible(content.path.knob)} = {knob_text(stop.t)}, {pieces_text(content, len(stop.pieces))}, {short_claim(stop.claim)}",
@@ -135,10 +144,10 @@ def short_claim(claim: Claim) -> str:
     if claim.state == "none":
         return "no certificate"
     known = finite(claim.gap)
-    distance = "" if known is None else f"within {gap(known)}"
+    said = "" if known is None else f"{'exact to' if claim.residual else 'within'} {distance(known, claim.residual)}"
     if claim.holds:
-        return distance or "certified"
-    return f"not certified, {distance or 'distance unknown'}"
+        return said or "certified"
+    return f"not certified, {said or 'distance unknown'}"
 
 
 def comparison(baselines: Sequence[Baseline]) -> list[dict[str, Any]]:

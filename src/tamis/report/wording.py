@@ -78,6 +78,17 @@ def gap(value: float) -> str:
     return percent(value, ROUND_CEILING).replace(" ", SPACE)
 
 
+def residual(value: float) -> str:
+    """A violation of equations: 1.5e−13, as the certificate's own sentence says it."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", MINUS) if value else "0"
+
+
+def distance(value: float, is_residual: bool) -> str:
+    """How far a claim is from what it claims: a share of an objective, or a violation of equations."""
+    return residual(value) if is_residual else gap(value)
+
+
 def knob_text(value: float) -> str:
     """A knob's value with three significant digits."""
     return number(float(f"{value:.3g}"))

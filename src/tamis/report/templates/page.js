@@ -107,9 +107,9 @@
     const places = order(knot);
     const widest = knot.weights.reduce((most, row) => row.reduce((inner, weight) => Math.max(inner, Math.abs(weight)), most), 0);
     const shown = page.all ? places : places.slice(0, FEW);
-    const rows = shown.map((place) => rowOf(knot.pieces[place], knot.weights[place], widest, knot.decimals));
+    const rows = shown.map((place) => rowOf(knot.pieces[place], knot.weights[place], widest, Array.isArray(knot.decimals) ? knot.decimals[place] : knot.decimals));
     if (!rows.length) {
-      const cell = roled("td", "cell", "", knot.count ? `No ${data.word} matches the filter.` : `No ${data.word} here: every row gets the constant.`);
+      const cell = roled("td", "cell", "", knot.count ? `No ${data.word} matches the filter.` : `No ${data.word} here: ${data.nothing}.`);
       cell.colSpan = 2 + data.measures.length;
       rows.push(roled("tr", "row", "empty", cell));
     }
@@ -166,13 +166,14 @@
   function nearest(event) {
     const box = event.currentTarget.getBoundingClientRect();
     const x = (100 * (event.clientX - box.left)) / box.width;
+    if (data.steps) return data.x.reduce((last, place, knot) => (place <= x ? knot : last), 0);
     return data.x.reduce((best, place, knot) => (Math.abs(place - x) < Math.abs(data.x[best] - x) ? knot : best), 0);
   }
 
   function listenToPath() {
     at("knob").addEventListener("input", (event) => move(Number(event.target.value)));
     at("home").addEventListener("click", () => { move(data.chosen); at("knob").focus(); });
-    document.querySelectorAll(".walk").forEach((panel) => {
+    document.querySelectorAll(".walk:not(.still)").forEach((panel) => {
       panel.addEventListener("pointerdown", (event) => { panel.setPointerCapture(event.pointerId); move(nearest(event)); });
       panel.addEventListener("pointermove", (event) => { if (event.buttons) move(nearest(event)); });
     });
