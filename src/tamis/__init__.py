@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tamis.core.certificate import Certificate
-    from tamis.core.design import Chunked
+    from tamis.core.chunked import Chunked
     from tamis.core.errors import TamisError, TamisFileError, TamisWarning
     from tamis.core.path import Knot, Path
     from tamis.linear.classifier import BregmanClassifier
@@ -28,7 +28,7 @@ _HOMES = {
     "BregmanClassifier": "tamis.linear.classifier",
     "BregmanRegressor": "tamis.linear.regressor",
     "Certificate": "tamis.core.certificate",
-    "Chunked": "tamis.core.design",
+    "Chunked": "tamis.core.chunked",
     "Cuts": "tamis.tables.cuts",
     "InverseScaleRegressor": "tamis.linear.regressor",
     "Knot": "tamis.core.path",

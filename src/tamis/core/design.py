@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.errors import TamisError
 from tamis.kernels.dispatch import Literals, RowValues, conjunction_sums
 from tamis.kernels.reference import pack_rows, unpack_rows
 
 Array = NDArray[Any]
 Picked = Array | slice | None
 BLOCK_BYTES = 64 * 2**20
+CACHED = 2**21  # bytes that a processor keeps near while it goes over them more than once
 CONSTANT = 1e-12  # a column whose spread is below this share of its mean does not vary
 
 
@@ -106,9 +106,14 @@ class Standardized:
         rows, _ = inner.shape
         share = np.full(rows, 1.0 / rows) if row_weights is None else row_weights / row_weights.sum()
         center = inner.score(share)
-        # subtracting a first mean and averaging what is left gives a mean whose digits do not depend on the offset
-        center = center + column_sums(inner, lambda block, columns: share @ (block - center[columns]))
-        scale = np.sqrt(column_sums(inner, lambda block, columns: share @ (block - center[columns]) ** 2))
+
+        def left(block: Array, columns: Any) -> Array:
+            """Mean and mean square of what a first mean leaves: so no digits depend on the offset."""
+            rest = block - center[columns]
+            return np.array([share @ rest, np.einsum("i,ij,ij->j", share, rest, rest)])
+
+        mean, square = column_sums(inner, left)
+        center, scale = center + mean, np.sqrt(np.maximum(square - mean * mean, 0.0))
         varies = scale > CONSTANT * np.maximum(np.abs(center), 1e-300)
         return cls(inner, center, np.where(varies, scale, 1.0), varies)
 
@@ -212,80 +217,19 @@ class Projected:
         return np.asarray(part.T @ (part if weights is None else weights[:, None] * part))
 
 
-class Chunked:
-    """A matrix in blocks of rows that need not fit in memory together, such as parts of a memory-mapped file.
-
-    Parameters
-    ----------
-    blocks : sequence of arrays or scipy sparse matrices (rows, columns)
-        Read in order, each as often as needed; anything numpy can turn into an array will do.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tamis import Chunked
-    >>> Chunked([np.ones((3, 2)), np.zeros((2, 2))]).shape
-    (5, 2)
-    """
-
-    def __init__(self, blocks: Any) -> None:
-        self.blocks = [block if hasattr(block, "shape") else np.asarray(block, dtype=float) for block in blocks]
-        widths = {block.shape[1] if len(block.shape) == 2 else None for block in self.blocks}
-        if len(widths) != 1 or None in widths:
-            raise TamisError(
-                f"The blocks of a Chunked matrix have {sorted(map(str, widths))} columns, so they are no matrix; "
-                "give at least one block of rows, all with the same columns."
-            )
-        ends = np.cumsum([block.shape[0] for block in self.blocks])
-        self._rows = [slice(int(end - block.shape[0]), int(end)) for end, block in zip(ends, self.blocks, strict=True)]
-        self._shape = (int(ends[-1]), int(widths.pop() or 0))
-
-    @classmethod
-    def of(cls, matrix: Any, block_bytes: int = BLOCK_BYTES) -> Chunked:
-        """Cut a matrix, for instance a memory-mapped one, into blocks of rows."""
-        step = max(1, block_bytes // max(1, 8 * matrix.shape[1]))
-        return cls([matrix[first : first + step] for first in range(0, matrix.shape[0], step)])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, columns)"""
-        return self._shape
-
-    def parts(self, columns: Picked = None) -> Iterator[tuple[slice, Array]]:
-        """(which rows, their cells as floats), block by block."""
-        for rows, block in zip(self._rows, self.blocks, strict=True):
-            part = block if columns is None else block.tocsc()[:, columns] if hasattr(block, "tocsc") else block[:, columns]
-            yield rows, np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=float)
-
-    def block(self, columns: Picked = None) -> Array:
-        """Some columns of all rows, side by side."""
-        return np.concatenate([part for _, part in self.parts(columns)])
-
-    def dot(self, columns: Array | None, weights: Array) -> Array:
-        """Columns times weights."""
-        return np.concatenate([part @ weights for _, part in self.parts(columns)])
-
-    def score(self, residual: Array) -> Array:
-        """Columns' products with row vectors, summed block by block in order."""
-        return np.asarray(sum(part.T @ residual[rows] for rows, part in self.parts()))
-
-    def gram(self, columns: Array | None = None, weights: Array | None = None) -> Array:
-        """Columns' products with each other."""
-        return np.asarray(sum(part.T @ (part if weights is None else weights[rows, None] * part) for rows, part in self.parts(columns)))
-
-
-def column_blocks(columns: int, rows: int) -> Iterator[slice]:
-    """Runs of columns whose cells take at most BLOCK_BYTES as floats; slices, so that a dense matrix is not copied."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
+def column_blocks(columns: int, rows: int, most: int = BLOCK_BYTES) -> Iterator[slice]:
+    """Runs of columns whose cells take at most `most` bytes as floats; slices, so that a dense matrix is not copied."""
+    step = max(1, most // (8 * max(1, rows)))
     for first in range(0, columns, step):
         yield slice(first, min(first + step, columns))
 
 
 def column_sums(design: Design, value: Callable[[Array, Any], Array]) -> Array:
-    """One number per column, computed on dense runs of columns."""
+    """Numbers per column (in the last axis), computed on dense runs of columns."""
     rows, columns = design.shape
-    parts = [value(design.block(run), run) for run in column_blocks(columns, rows)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    runs = column_blocks(columns, rows, CACHED if isinstance(design, Dense) else BLOCK_BYTES)
+    parts = [value(design.block(run), run) for run in runs] or [value(np.zeros((rows, 0)), slice(0, 0))]
+    return np.concatenate(parts, axis=-1)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
+from threadpoolctl import threadpool_limits
 
 from tamis.core.choose import validated_score, with_facts
 from tamis.core.errors import TamisError
@@ -27,6 +28,7 @@ from tamis.linear.task import Task
 from tamis.linear.witness import with_witnesses
 
 Array = NDArray[Any]
+SMALL = 4_000_000  # cells up to which one thread does
 
 
 class PathModel(BaseEstimator):  # type: ignore[misc]
@@ -49,7 +51,9 @@ class PathModel(BaseEstimator):  # type: ignore[misc]
                 observers = (*getattr(self, "_observe", ()), *((_printed,) if self.verbose else ()))
                 sigma = getattr(self, "sigma", None)
                 plan = Plan(task, method, self._choice(), self.cv, seed, watch, observers, journal, sigma, self.n_jobs or 1)
-                fitted = fit_path(plan)
+                # small products are far slower on several threads than on one when a machine is busy
+                with threadpool_limits(limits=1 if task.columns.rows * len(task.columns) <= SMALL else None, user_api="blas"):
+                    fitted = fit_path(plan)
             finally:
                 if journal is not None:
                     journal.close()

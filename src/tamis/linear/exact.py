@@ -43,6 +43,7 @@ class Exact:
 
     setup: Setup = field(default_factory=Setup)
     limits: Limits = field(default_factory=Limits)
+    noise: bool = False  # whether the choice will ask how much any column still correlates with the residual
     name: str = "exact"
 
     def source(self, task: Task, times: Sequence[float] | None = None, share: SharedGram | None = None) -> ExactSource:
@@ -135,7 +136,7 @@ class ExactSource:
 
     def finish(self, knots: Sequence[Knot]) -> Finished:
         """The knots with what their residuals say, and notes on columns that repeat others."""
-        found = inclusion(knots, self._prepared, self.one_sided)
+        found = inclusion(knots, self._prepared, self.one_sided, everyone=self.method.noise)
         certified = (_with_claim(knot, k, found, len(self.scaling.kept), float(self.task.weight.sum())) for k, knot in enumerate(knots))
         return Finished(tuple(certified), tuple(self._notes(knots)), still=self.scaling.still)
 
@@ -246,8 +247,10 @@ def _with_claim(knot: Knot, k: int, found: Residuals, columns: int, rows_weight:
     certificate = Certificate("inclusion residual", float(found.worst[k]), 0.0, TOLERANCE, scope, reason=reason)
     measures = {
         **knot.measures, "loss": 0.5 * rows_weight * float(found.mean_square[k]), "dual_error": float(found.dual_error[k]),
-        "largest": float(found.largest[k]), "norm": float(np.abs(knot.coefficients).sum()),
+        "norm": float(np.abs(knot.coefficients).sum()),
     }  # fmt: skip
+    if np.isfinite(found.largest[k]):
+        measures["largest"] = float(found.largest[k])
     return replace(knot, certificate=certificate, measures=measures, state={})
 
 

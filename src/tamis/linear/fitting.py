@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.core.choose import choose, fold_scores, instability, with_facts
-from tamis.core.design import Chunked, Sparse
+from tamis.core.chunked import Chunked
+from tamis.core.design import Sparse
 from tamis.core.follow import Observer, Stream, Watch
 from tamis.core.path import Knot, Path
 from tamis.linear.method import Finished, Method

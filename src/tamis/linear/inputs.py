@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from tamis.core.design import BLOCK_BYTES, Chunked, Dense, Design, Sparse
+from tamis.core.chunked import Chunked
+from tamis.core.design import BLOCK_BYTES, Dense, Design, Sparse
 from tamis.core.errors import TamisError
 from tamis.tables.contract import checked_table
 from tamis.tables.frame import FRAMES
@@ -100,7 +101,7 @@ def _refuse_unusable(cells: Array, where: Any) -> None:
     """NaN, infinity and numbers whose squares cannot be computed with."""
     if not cells.size:
         return
-    largest = float(np.abs(cells).max())
+    largest = float(np.maximum(cells.max(), -cells.min()))
     if np.isnan(largest):
         raise TamisError(f"X contains NaN{where()}, so nothing could be computed; fill in the missing values, or drop those rows.")
     if np.isinf(largest):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.core.design import Chunked, Sparse
+from tamis.core.chunked import Chunked
+from tamis.core.design import Sparse
 from tamis.linear.task import Task
 from tamis.store.knots import open_knots, parameters_of
 

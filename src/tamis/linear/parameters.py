@@ -58,7 +58,7 @@ def method_of(model: Any, names: Sequence[str], loss: str, scores: int) -> Metho
 
         return split_method(model, names, setup, limits, plain, times, scores)
     if plain:
-        return Exact(setup, limits)
+        return Exact(setup, limits, model.choose == "discrepancy")
     gauge = gauge_of(model, names, factors, nonnegative, scores)
     step = getattr(model, "step", "auto")
     alpha = None if step == "auto" else float(step)

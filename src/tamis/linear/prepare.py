@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.design import Dense, Design, Picked, Projected, Standardized, Weighted, column_blocks, column_sums
+from tamis.core.design import CACHED, Dense, Design, Picked, Projected, Standardized, Weighted, column_blocks, column_sums
 from tamis.linear.inputs import Columns
 
 Array = NDArray[Any]
@@ -166,9 +166,11 @@ def _centred(design: Design, kept: Array, center: Array, scale: Array) -> Design
 def _prepared_matrix(matrix: Array, kept: Array, center: Array, scale: Array) -> Array:
     """A dense copy, centred and scaled, by runs of columns."""
     made = np.empty((len(matrix), len(kept)), order="F")
-    for run in column_blocks(len(kept), len(matrix)):
-        where = kept[run]
-        made[:, run] = (matrix[:, where] - center[where]) / scale[where]
+    whole = len(kept) == matrix.shape[1]
+    for run in column_blocks(len(kept), len(matrix), CACHED):
+        where = run if whole else kept[run]  # slices, that nothing is copied twice
+        np.subtract(matrix[:, where], center[where], out=made[:, run])
+        made[:, run] /= scale[where]
     return made
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, xlogy
 
-from tamis.core.design import Chunked, Dense, Design, Sparse
+from tamis.core.chunked import Chunked
+from tamis.core.design import Dense, Design, Sparse
 from tamis.core.loss import Huber, Logistic, Multinomial, Poisson, Squared
 from tamis.linear.inputs import Columns
 from tamis.tables.targets import weighted_median

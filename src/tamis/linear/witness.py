@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.design import Chunked
+from tamis.core.chunked import Chunked
 from tamis.core.path import Knot, Path
 from tamis.linear.recheck import LinearWitness, PathFacts, WitnessGauge, WitnessMatrix, WitnessRows
 from tamis.linear.task import Task

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.core.design import Chunked
+from tamis.core.chunked import Chunked
 from tamis.core.errors import TamisError
 from tamis.core.path import Knot
 from tamis.tables.folds import halves, row_hashes
