@@ -74,7 +74,7 @@ def diabetes(folder: Path) -> None:
         *(judged(name, way, numbers, y.to_numpy(), folds) for name, way in WAYS.items()),
     ]
     table = [
-        f"{line.name:24} {line.error:5.0f} with {line.size:2} columns; simplest within one error {line.simple_error:5.0f} with {line.simple_size}"
+        f"{line.name:24} {line.error:5.0f} with {line.size:2}; simplest within one error {line.simple_error:.0f} with {line.simple_size}"
         for line in lines
     ]
     texts = {

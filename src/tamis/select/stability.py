@@ -71,7 +71,7 @@ class StabilitySelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         The pieces kept, most frequent first.
     bound_ : float
         Bound on the expected number of false ones among them.
-        It is q_^2 / ((2 threshold - 1) n_candidates_).
+        It is ``q_^2 / ((2 threshold - 1) n_candidates_)``.
     q_ : float
         The q of the bound: the given one, or with `t` the mean number selected.
     n_candidates_ : float
