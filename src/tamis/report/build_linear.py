@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.core.path import Path
-from tamis.report.build import SHAPE, baselines, chosen_knot, how_chosen, path_picture, score_name, stops_of, validation
+from tamis.report.build import OWN, SHAPE, baselines, chosen_knot, how_chosen, path_picture, score_name, stops_of, validation
 from tamis.report.content import Event, Figure, Measure, Piece, Profile, ReportContent, ScoreColumn, Value
 from tamis.report.wording import count, knob_text, number, residual, with_error
 from tamis.rules.text import outcome_text
@@ -225,7 +225,8 @@ def figures_of(model: Any, path: Path, words: str, split: bool) -> tuple[Figure,
     knot, certificate = path.knots[chosen], model.certificate_
     candidates = path.provenance.get("candidates")
     shown = [Figure(words, count(len(knot.atoms)), f"of {count(candidates)}" if candidates else "")]
-    mean, error = validation(path, chosen)
+    own = (getattr(model, "baselines_", {}) or {}).get(OWN)  # where the choice was made, which may lie between knots
+    mean, error = (own["score"], own["error"]) if own else validation(path, chosen)
     if mean is not None:
         folds = len(path.scores.get("folds", ()))
         shown.append(Figure(scored(path), with_error(mean, error), f"mean of {folds} folds" if folds else "cross-validated"))
