@@ -15,7 +15,7 @@ from helpers_bregman import LOSSES, data, plain, run_of, worst
 from tamis.core.design import Dense
 from tamis.core.errors import TamisError
 from tamis.core.loss import Hinge, Squared
-from tamis.solvers import bregman_walk
+from tamis.solvers import bregman_pool, bregman_verify, bregman_walk
 from tamis.solvers.bregman import BregmanProblem, LinearizedBregman
 from tamis.structures.gauges import Entry
 
@@ -25,9 +25,10 @@ SPECIAL = np.r_[0.0, np.inf, np.linspace(0.5, 1.5, 22)]
 
 @pytest.fixture
 def on_working_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small problems are worked on whole; the tests want the other way, too."""
-    for name in ("SMALL_CELLS", "SMALL_ROWS", "SMALL_GRAM"):
+    """Small problems are worked on whole, and with products in double precision; the tests want the other way, too."""
+    for name in ("SMALL_CELLS", "SMALL_ROWS", "SMALL_GRAM", "MANY"):
         monkeypatch.setattr(bregman_walk, name, 0)
+    monkeypatch.setattr(bregman_pool, "LIGHT_CELLS", 0)
 
 
 @pytest.fixture
@@ -85,11 +86,45 @@ def test_crossings_nobody_foresaw_are_found(loss: str, kind: str, monkeypatch: p
     assert sum(missed) >= 3
 
 
+@pytest.mark.usefixtures("unforeseen")
+@pytest.mark.parametrize("many", [0.0, 0.1])
+@pytest.mark.parametrize(("wide", "blur"), [(0.02, 1e-4), (0.02, 1.0), (1e-9, 1.0)])
+@pytest.mark.parametrize(("loss", "kind"), [("squared", "entry"), ("squared", "block"), ("multinomial", "entry")])
+def test_screening_may_be_as_wrong_as_it_says(
+    loss: str, kind: str, wide: float, blur: float, many: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, X, pieces = run_of(loss, kind, seed=21, shape=(30, 60))
+    rng, norms, weight = np.random.default_rng(21), run._norms, run.problem.weight[:, None]
+
+    def wrong(self: Any, pull: Any) -> Any:
+        off = wide * np.sqrt((pull**2 / weight).sum(axis=0))
+        exact = X.T @ pull
+        return exact + rng.choice([-0.99, 0.0, 0.99], exact.shape) * norms[:, None] * off, off
+
+    stand = bregman_walk.Walk._stand
+
+    def watched(self: Any, *state: Any) -> Any:
+        stretch = stand(self, *state)
+        away = np.abs(self.dual - self.course.dual(self.pull))
+        assert np.all(away <= norms[:, None] * self.blur + 1e-13)
+        return stretch
+
+    monkeypatch.setattr(bregman_walk.Walk, "_stand", watched)
+    monkeypatch.setattr(bregman_pool.Screen, "score", wrong)
+    monkeypatch.setattr(bregman_walk, "BLUR", blur)
+    monkeypatch.setattr(bregman_walk, "BENT", blur)
+    monkeypatch.setattr(bregman_verify, "MANY", many)
+    assert run._screen.light is not None
+    assert worst(run, X, pieces, times_of(run)) < 1e-10
+
+
 @pytest.mark.parametrize("kappa", [300.0, 3000.0])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_jumps_equal_the_plain_loop(kappa: float, intercept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALL_CELLS", "SMALL_ROWS", "SMALL_GRAM"):
         monkeypatch.setattr(bregman_walk, name, 0)
+    if kappa == 3000.0:
+        monkeypatch.setattr(bregman_pool, "LIGHT_CELLS", 0)
     jumps = []
     one = bregman_walk.Walk._jump
 

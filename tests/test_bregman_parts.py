@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from helpers_bregman import LOSSES, data, designs, gauge_of
 from tamis.core.design import Dense
-from tamis.solvers import bregman_blocks, bregman_start
-from tamis.solvers.bregman_blocks import Pace, Pool, RowTrace, gram_steps, row_steps
+from tamis.solvers import bregman_blocks, bregman_pool, bregman_start
+from tamis.solvers.bregman_blocks import Pace, RowTrace, gram_steps, row_steps
 from tamis.solvers.bregman_jump import jump
+from tamis.solvers.bregman_pool import Held, Pool, Screen
 from tamis.solvers.bregman_start import column_norms, largest_curvature
-from tamis.solvers.bregman_verify import Guard, first_crossing
+from tamis.solvers.bregman_verify import Ends, Guard, first_crossing
 from tamis.structures.gauges import Entry
 
 
@@ -78,18 +79,64 @@ def test_column_norms_in_any_container() -> None:
 def test_pooled_columns_and_products_are_the_designs(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, weight = data("squared", 30, 60, seed=4)
     rng = np.random.default_rng(4)
-    for limit in (bregman_blocks.POOL_BYTES, 8 * 30 * 20):
-        monkeypatch.setattr(bregman_blocks, "POOL_BYTES", limit)
+    for limit in (bregman_pool.POOL_BYTES, 8 * 30 * 20):
+        monkeypatch.setattr(bregman_pool, "POOL_BYTES", limit)
         pool = Pool(Dense(X), weight, y)
         for _ in range(12):
             rows = np.sort(rng.choice(60, rng.integers(1, 15), replace=False))
             part = X[:, rows]
-            np.testing.assert_array_equal(pool.columns(rows), part)
+            held = pool.held(rows)
+            weights, pull = rng.standard_normal((len(rows), 2)), rng.standard_normal((30, 2))
+            for _ in range(2):  # where they lie, then as a copy
+                np.testing.assert_allclose(held.dot(weights), part @ weights, atol=1e-13)
+                np.testing.assert_allclose(held.score(pull), part.T @ pull, atol=1e-13)
+                np.testing.assert_array_equal(held.matrix, part)
+            np.testing.assert_array_equal(held.take(np.arange(1)), part[:, :1])
             np.testing.assert_array_equal(pool.peek(rows), part)
             gram, target = pool.products(rows, intercept=True)
             joint = np.column_stack([part, np.ones(30)])
             np.testing.assert_allclose(gram, joint.T @ (weight[:, None] * joint), atol=1e-13)
             np.testing.assert_allclose(target, joint.T @ (weight * y[:, 0]), atol=1e-13)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1, 3]), st.floats(-12, 12))
+def test_screened_products_are_as_good_as_they_say(seed: int, classes: int, magnitude: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 1100 + int(rng.integers(0, 1100))
+    X = rng.standard_normal((rows, 5)) * 10.0 ** rng.uniform(-6, 6, 5) + rng.choice([0.0, 10.0])
+    weight = rng.uniform(0, 1, rows) * (rng.random(rows) < 0.9)
+    weight /= weight.sum()
+    pull = 10.0**magnitude * weight[:, None] * rng.standard_normal((rows, classes)) * 10.0 ** rng.uniform(-9, 0, (rows, 1))
+    norms = column_norms(Dense(X), weight)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bregman_pool, "LIGHT_CELLS", 0)
+        screen = Screen(Dense(X), norms, weight)
+    assert screen.light is not None
+    found, off = screen.score(pull)
+    truth = np.asarray(X.T.astype(np.longdouble) @ pull, dtype=float)
+    assert np.all(np.abs(found - truth) <= norms[:, None] * off)
+    assert off.max() <= 1e-4 * np.sqrt((pull[weight > 0] ** 2 / weight[weight > 0, None]).sum(axis=0)).max()
+
+
+@pytest.mark.parametrize("change", [1e30, 1e-30, "sparse"])
+def test_what_single_precision_cannot_hold_stays_double(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bregman_pool, "LIGHT_CELLS", 0)
+    X, _, weight = data("squared", 30, 12, seed=6)
+    design = designs(X)["sparse"][0] if change == "sparse" else Dense(X * np.r_[change, np.ones(11)])
+    screen = Screen(design, column_norms(design, weight), weight)
+    pull = np.random.default_rng(6).standard_normal((30, 2))
+    assert screen.light is None
+    np.testing.assert_array_equal(screen.score(pull)[0], design.score(pull))
+    assert not screen.score(pull)[1].any()
+
+
+@pytest.mark.parametrize("side", [1, 7, 8, 40])
+def test_aligned_squares_begin_with_a_cache_line(side: int) -> None:
+    square = bregman_pool.aligned(side)
+    assert square.shape == (side, side)
+    assert square.dtype == np.float64
+    assert square.flags.c_contiguous
+    assert square.ctypes.data % 64 == 0
 
 
 def away(trace: Any, weight: Any, first: int, last: int) -> Any:
@@ -112,12 +159,12 @@ def traces(seed: int, steps: int, kappa: float = 20.0, relative: float = 1.0) ->
     rng = np.random.default_rng(seed)
     dual, eta = rng.standard_normal((8, 1)) / kappa, rng.standard_normal(1)
     pool = Pool(Dense(X), weight, y)
-    products = pool.products(np.arange(8), intercept=True)
+    products = [pool.products(np.arange(8), intercept=True) for _ in range(2)]
     task = (LOSSES["squared"], y, weight)
     return [
         row_steps(X, dual, eta, steps, pace, free, task),
-        gram_steps(products, X, dual, eta, steps, pace, free, task),
-        jump(products, X, kappa * dual, eta, steps, pace, y, weight),
+        gram_steps(products[0], Held(X), dual, eta, steps, pace, free, task),
+        jump(products[1], Held(X), kappa * dual, eta, steps, pace, y, weight),
     ], weight
 
 
@@ -176,7 +223,7 @@ def test_the_first_crossing_is_the_first(case: Any, kind: str) -> None:
     if kind in ("group", "block"):
         outside[:], above = True, np.flatnonzero((gauge.reach(duals[:, :, 1:]) > 1).any(axis=0))
     norms = np.sqrt(weight @ columns**2)
-    found = first_crossing(trace, Guard(gauge), norms, start, duals[:, :, -1], outside, lambda rows: columns[:, rows])
+    found = first_crossing(trace, Guard(gauge), norms, Ends(start, duals[:, :, -1]), outside, lambda rows: columns[:, rows])
     assert found == (above[0] + 1 if len(above) else None)
 
 
@@ -195,7 +242,7 @@ def test_who_leaves_is_found_as_well_as_who_enters(case: Any) -> None:
         wrong.append(sign[row] * path < cost[row] if sign[row] else np.abs(path) > cost[row])
     breaks = np.flatnonzero(np.any(wrong, axis=0))
     guard, norms = Guard(Entry(cost), sign), np.sqrt(weight @ columns**2)
-    found = first_crossing(trace, guard, norms, start, duals[:, :, -1], np.ones(8, bool), lambda rows: columns[:, rows])
+    found = first_crossing(trace, guard, norms, Ends(start, duals[:, :, -1]), np.ones(8, bool), lambda rows: columns[:, rows])
     assert found == (breaks[0] + 1 if len(breaks) else None)
 
 
@@ -206,5 +253,5 @@ def test_an_excursion_between_two_quiet_ends_is_seen() -> None:
     trace = trace_of(bump, np.ones(1))
     quiet, loud = np.array([[-0.5]]), np.array([[0.5]])
     for start, expected in ((quiet, None), (loud, 96)):
-        found = first_crossing(trace, Guard(Entry(np.ones(1))), np.ones(1), start, start, np.ones(1, bool), lambda _: np.ones((1, 1)))
+        found = first_crossing(trace, Guard(Entry(np.ones(1))), np.ones(1), Ends(start, start), np.ones(1, bool), lambda _: np.ones((1, 1)))
         assert found == expected

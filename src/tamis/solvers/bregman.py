@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from tamis.core.design import Design
 from tamis.core.errors import TamisError
 from tamis.core.structure import Gauge
-from tamis.solvers.bregman_blocks import Pace, Pool, TooSteepError
+from tamis.solvers.bregman_blocks import Pace, TooSteepError
+from tamis.solvers.bregman_pool import Pool, Screen
 from tamis.solvers.bregman_start import CURVATURE, NullModel, column_norms, largest_curvature, null_model
 from tamis.solvers.bregman_walk import Course, Stretch, Walk
 
@@ -200,6 +201,7 @@ class LinearizedBregman:
         theta[free] = self._null.theta
         gradient = np.asarray(design.score(self._null.gradient))
         self._norms = column_norms(design, problem.weight)
+        self._screen = Screen(design, self._norms, problem.weight)
         # below what rounding alone would leave there is no gradient
         noise = 1e-13 * np.sqrt(float((self._null.gradient**2 / np.maximum(problem.weight, 1e-300)[:, None]).sum()))
         level, quiet = gauge.dual_norm(-gradient), gauge.dual_norm(np.repeat(noise * self._norms[:, None], classes, axis=1))
@@ -214,13 +216,14 @@ class LinearizedBregman:
     def _choose_step(self, step: float | None) -> None:
         """alpha, kappa0 and what the step assumes of the curvature."""
         problem = self.problem
-        own = largest_curvature(problem.design, problem.weight, 0.0)
+        light = self._screen.light
+        own = largest_curvature(problem.design, problem.weight, 0.0, light)
         ratio = (1.0 if problem.alpha is not None else own) if problem.kappa0 is None else problem.kappa0 / problem.kappa
         self.kappa0 = problem.kappa * ratio if problem.intercept else 0.0
         joint, self._curvature = own, own + 1.0
         if problem.intercept:
             lean = float(np.linalg.norm(problem.design.score(problem.weight)))
-            joint = max(own, ratio) if lean <= 1e-10 * np.sqrt(own) else largest_curvature(problem.design, problem.weight, ratio)
+            joint = max(own, ratio) if lean <= 1e-10 * np.sqrt(own) else largest_curvature(problem.design, problem.weight, ratio, light)
         each = CURVATURE.get(problem.loss.name)
         if each is None:
             each = float(max(problem.y.max(), np.exp(self._scores_at_null().max())))
@@ -272,7 +275,7 @@ class LinearizedBregman:
         pace = Pace(problem.kappa, self.alpha, self.kappa0, self._ceiling, self._curvature)
         return Course(
             problem.design, problem.loss, problem.y, problem.weight, problem.gauge, pace, self._base, self.start.intercept, self._origin,
-            self._norms,
+            self._norms, self._screen,
         )  # fmt: skip
 
     def dual(self, pull: Array) -> Array:
@@ -358,22 +361,17 @@ class LinearizedBregman:
     def _snapshot(self, course: Course, stretch: Stretch, goal: tuple[float, int, float]) -> Snapshot:
         """The model `since` after iterate k, which lies in a verified stretch."""
         t, k, since = goal
-        pace, gauge, rows, columns = course.pace, course.gauge, stretch.rows, stretch.columns
+        pace, gauge, rows, held = course.pace, course.gauge, stretch.rows, stretch.held
         state = pull = stretch.pull_at(k)
         part = gauge.restrict(rows)
-        across = columns.T
-
-        def fitted(theta: Array, eta: Array) -> Array:
-            used = np.flatnonzero(theta.any(axis=1))
-            return np.asarray(across[used].T @ theta[used] + eta)
-
-        level = pace.kappa * part.shrink(course.base[rows] + across @ state)
-        score, eta = fitted(level, course.eta(state)), course.eta(state)
+        eta = course.eta(state)
+        level = pace.kappa * part.shrink(course.base[rows] + held.score(state))
+        score = held.dot(level) + eta
         if since > 0:
             pull = state - since * course.loss.gradient(score, course.y, course.weight)
             eta = course.eta(pull)
-            level = pace.kappa * part.shrink(course.base[rows] + across @ pull)
-            score = fitted(level, eta)
+            level = pace.kappa * part.shrink(course.base[rows] + held.score(pull))
+            score = held.dot(level) + eta
         theta = np.zeros(course.base.shape)
         theta[rows] = level
         if since > 0 and k == stretch.last - 1 and not stretch.quiet:

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.solvers.bregman_blocks import Pace
+from tamis.solvers.bregman_blocks import STRIDE, CoefficientTrace, Pace
+from tamis.solvers.bregman_pool import Held
 
 Array = NDArray[Any]
 SERIES = 1e-4
 
 
 @dataclass(frozen=True)
-class JumpTrace:
+class JumpTrace(CoefficientTrace):
     """The trace of an iteration on a fixed support; every step in closed form.
 
     Attributes
@@ -40,25 +41,16 @@ class JumpTrace:
     change: Array
     rate: Array
     size: Array
-    columns: Array
-    y: Array
-    weight: Array
-    alpha: float
-    length: int
+
+    @property
+    def stride(self) -> int:
+        """Any bow is cheap."""
+        return STRIDE
 
     def total(self, steps: Array) -> Array:
         """Sums of the coefficients (and intercept) over the first `steps` iterations: one row per entry of steps."""
         count = np.asarray(steps, dtype=np.float64)[:, None]
         return np.asarray((count * self.first + self.change * _twice_summed(self.rate, count)) @ self.turn.T)
-
-    def pulls(self, steps: Array) -> Array:
-        """As the protocol says."""
-        total = self.total(steps)
-        held = self.columns.shape[1]
-        fitted = self.columns @ total[:, :held].T
-        if total.shape[1] > held:
-            fitted += total[:, -1]
-        return np.asarray(self.alpha * self.weight[:, None, None] * (self.y[:, :, None] * steps - fitted[:, None, :]))
 
     def bow(self, first: int, last: int) -> Array:
         """As the protocol says, mode by mode."""
@@ -81,9 +73,7 @@ def _twice_summed(rate: Array, count: Array) -> Array:
     return np.where(small, 0.5 * count * (count - 1.0) * tail, direct)
 
 
-def jump(
-    products: tuple[Array, Array], columns: Array, theta: Array, eta: Array, steps: int, pace: Pace, y: Array, weight: Array
-) -> JumpTrace:
+def jump(products: tuple[Array, Array], held: Held, theta: Array, eta: Array, steps: int, pace: Pace, y: Array, weight: Array) -> JumpTrace:
     """The trace of `steps` iterations from coefficients that keep their signs.
 
     Parameters
@@ -97,6 +87,4 @@ def jump(
     values = np.maximum(values, 0.0)
     first = vectors.T @ (now / root)
     change = vectors.T @ (root * (target - gram @ now)) * pace.alpha
-    return JumpTrace(
-        root[:, None] * vectors, first, change, pace.alpha * values, np.sqrt(values), columns, y, weight, pace.alpha, steps
-    )  # fmt: skip
+    return JumpTrace(held, y, weight, pace.alpha, steps, root[:, None] * vectors, first, change, pace.alpha * values, np.sqrt(values))

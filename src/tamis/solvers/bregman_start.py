@@ -49,10 +49,11 @@ def _level(loss: Any, y: Array, weight: Array) -> Array | None:
     """The best constant where a formula gives it; None where none does, or where it would be infinite."""
     total = weight.sum()
     if loss.name == "squared":
-        return np.asarray(weight @ y / total)[None]
+        mean = weight @ y / total
+        return np.asarray(mean + weight @ (y - mean) / total)[None]  # the second mean takes back what rounding left in the first
     if loss.name == "logistic":
-        share = float(weight @ (y[:, 0] > 0)) / total
-        return np.array([[np.log(share) - np.log1p(-share)]]) if 0 < share < 1 else None
+        above, below = float(weight @ (y[:, 0] > 0)), float(weight @ (y[:, 0] <= 0))
+        return np.array([[np.log(above) - np.log(below)]]) if above > 0 and below > 0 else None
     shares = weight @ y / total
     if loss.name not in ("multinomial", "poisson") or not np.all(shares > 0):
         return None
@@ -136,15 +137,18 @@ def column_norms(design: Design, weight: Array) -> NDArray[np.float64]:
     return np.sqrt(np.concatenate([weight @ np.asarray(design.block(part), dtype=np.float64) ** 2 for part in parts]))
 
 
-def largest_curvature(design: Design, weight: Array, intercept: float) -> float:
-    """A bound on the largest eigenvalue of A'A, A = sqrt(weight) [X, sqrt(intercept) 1]; intercept 0 leaves the ones out."""
+def largest_curvature(design: Design, weight: Array, intercept: float, light: Dense | None = None) -> float:
+    """A bound on the largest eigenvalue of A'A, A = sqrt(weight) [X, sqrt(intercept) 1]; intercept 0 leaves the ones out.
+
+    `light` is the design in single precision: half the bytes, and digits to spare for three of them.
+    """
     rows, columns = design.shape
     if min(rows, columns) <= EXACT_SIDE and rows * columns <= EXACT_CELLS:
         part = np.sqrt(weight)[:, None] * np.hstack([design.block(), np.full((rows, 1), np.sqrt(intercept))])
         gram = part.T @ part if columns < rows else part @ part.T
         return MARGIN * float(np.linalg.eigvalsh(gram)[-1])
-    if isinstance(design, Dense):  # half the bytes, and digits to spare for three of them
-        design = Dense(np.asarray(design.block(), dtype=np.float32))
+    if light is not None or isinstance(design, Dense):
+        design = light or Dense(np.asarray(design.block(), dtype=np.float32))
     root, kind = np.sqrt(weight), np.float32 if isinstance(design, Dense) else np.float64
 
     def by_rows(vector: Array) -> Array:

@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.core.structure import Gauge
-from tamis.solvers.bregman_blocks import Trace
+from tamis.solvers.bregman_blocks import Moves, Trace
 
 Array = NDArray[Any]
 LEAF = 48
+PIECES, CROWD = 8, 8  # a stretch is cut into pieces to clear most rows in doubt at once, when there are more than so many
+MANY = 0.1  # share of all rows that are cheaper to look at by a product with all columns than by fetching theirs
+Product = Callable[[Array], tuple[Array, Array]]  # of all columns with row vectors, and its blur
 SAFE = 1.0 - 1e-11
 
 
@@ -55,8 +58,27 @@ class Guard:
         return Guard(self.gauge.restrict(rows), None if self.sign is None else self.sign[rows])
 
 
+@dataclass(frozen=True)
+class Ends:
+    """The dual of every row before and after a block; `blur` is how far either may be off per unit of a column's norm, per class.
+
+    `anchor` gives the exact dual before the block of some rows with their columns.
+    """
+
+    start: Array
+    end: Array
+    blur: Array | None = None
+    anchor: Callable[[Array, Array], Array] | None = None
+
+
 def first_crossing(
-    trace: Trace, guard: Guard, norms: Array, start: Array, end: Array, outside: Array, columns: Callable[[Array], Array]
+    trace: Trace,
+    guard: Guard,
+    norms: Array,
+    ends: Ends,
+    outside: Array,
+    columns: Callable[[Array], Array],
+    product: Product | None = None,
 ) -> int | None:
     """The first step at which a row marked `outside` breaks the guard's rule; None if none is.
 
@@ -65,29 +87,78 @@ def first_crossing(
     trace : Trace
     guard : Guard
         On all rows.
-    norms, start, end : arrays
-        Weighted column norms, and the dual of every row before and after.
+    norms : array
+        Weighted column norms.
+    ends : Ends
     outside : array of bool
         Rows that the block did not iterate on.
     columns : callable
         The columns of some rows, as a matrix.
+    product : callable, optional
+        Products of all columns, by which a block is halved as long as many rows are in doubt.
     """
-    suspects = np.flatnonzero(outside & guard.doubtful(norms, trace.bow(0, trace.length), start, end))
-    if not len(suspects):
+    none = np.zeros(ends.start.shape[1])
+    stack = [(0, trace.length, ends.start, ends.end, none if ends.blur is None else ends.blur)]
+    while stack:
+        first, last, start, end, blur = stack.pop()
+        suspects = np.flatnonzero(outside & guard.doubtful(norms, trace.bow(first, last) + blur, start, end))
+        if product is not None and len(suspects) > MANY * len(norms) and last - first > 2:
+            middle = _middle(trace, first, last)
+            change, more = product(trace.pulls(np.array([middle]))[:, :, 0])
+            between, blurred = ends.start + change, np.maximum(blur, (none if ends.blur is None else ends.blur) + more)
+            stack += [(middle, last, between, end, blurred), (first, middle, start, between, blurred)]
+            continue
+        found = _among(suspects, trace, guard, norms, ends, columns, (first, last)) if len(suspects) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _among(
+    suspects: Array, trace: Trace, guard: Guard, norms: Array, ends: Ends, columns: Callable[[Array], Array], stretch: tuple[int, int]
+) -> int | None:
+    """The first crossing among some rows, by their columns."""
+    matrix = columns(suspects)
+    origin = ends.start[suspects] if ends.anchor is None else ends.anchor(suspects, matrix)
+    cuts = _cuts(trace, *stretch) if len(suspects) > CROWD else np.array(stretch)
+    pulls = trace.pulls(cuts)
+    duals = origin[:, :, None] + (matrix.T @ pulls.reshape(len(pulls), -1)).reshape(len(suspects), *pulls.shape[1:])
+    part, each = guard.restrict(suspects), norms[suspects]
+    doubt = [part.doubtful(each, trace.bow(*cuts[i : i + 2]), duals[:, :, i], duals[:, :, i + 1]) for i in range(len(cuts) - 1)]
+    keep = np.flatnonzero(np.any(doubt, axis=0))
+    if not len(keep):
         return None
-    part = guard.restrict(suspects)
-    return _search(trace, part, norms[suspects], columns(suspects).T, start[suspects], (0, trace.length, start[suspects], end[suspects]))
+    if len(keep) < len(suspects):
+        part, each = part.restrict(keep), each[keep]
+    moves = trace.moves(matrix.T[keep])
+    for i in np.flatnonzero(np.any(doubt, axis=1)):
+        piece = (int(cuts[i]), int(cuts[i + 1]), duals[keep, :, i], duals[keep, :, i + 1])
+        found = _search(trace, part, each, moves, origin[keep], piece)
+        if found is not None:
+            return found
+    return None
 
 
-def _search(trace: Trace, guard: Guard, norms: Array, across: Array, origin: Array, whole: tuple[int, int, Array, Array]) -> int | None:
-    """Depth first, earlier stretches first."""
+def _cuts(trace: Trace, first: int, last: int) -> Array:
+    """Ends of some pieces of a stretch, where bows are cheap; none shorter than what would be looked at step by step."""
+    apart = max(LEAF // trace.stride, -(-(last - first) // (PIECES * trace.stride))) * trace.stride
+    inside = np.arange(first // apart + 1, (last - 1) // apart + 1) * apart
+    return np.concatenate([[first], inside, [last]])
+
+
+def _middle(trace: Trace, first: int, last: int) -> int:
+    middle = (first + last) // 2
+    near = middle // trace.stride * trace.stride
+    return near if first < near else middle
+
+
+def _search(trace: Trace, guard: Guard, norms: Array, moves: Moves, origin: Array, piece: tuple[int, int, Array, Array]) -> int | None:
+    """Depth first, earlier stretches first; `origin` is the dual at step 0."""
 
     def dual_at(rows: Array, steps: Array) -> Array:
-        pulls = trace.pulls(steps)
-        moved = across[rows] @ pulls.reshape(len(pulls), -1)
-        return origin[rows][:, :, None] + moved.reshape(len(rows), *pulls.shape[1:])
+        return np.asarray(origin[rows][:, :, None] + moves(rows, steps))
 
-    stack = [(*whole, np.arange(len(norms)), guard)]
+    stack = [(*piece, np.arange(len(norms)), guard)]
     while stack:
         first, last, start, end, rows, part = stack.pop()
         keep = np.flatnonzero(part.doubtful(norms[rows], trace.bow(first, last), start, end))
@@ -101,7 +172,7 @@ def _search(trace: Trace, guard: Guard, norms: Array, across: Array, origin: Arr
             if above.any():
                 return int(steps[int(above.argmax())])
             continue
-        middle = (first + last) // 2
+        middle = _middle(trace, first, last)
         between = dual_at(rows, np.array([middle]))[:, :, 0]
         stack += [(middle, last, between, end, rows, part), (first, middle, start, between, rows, part)]
     return None

@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 from tamis.core.design import Design
 from tamis.core.errors import TamisError
 from tamis.core.structure import Gauge
-from tamis.solvers.bregman_blocks import HISTORY_BYTES, GramTrace, Pace, Pool, Trace, gram_steps, row_steps
+from tamis.solvers.bregman_blocks import HISTORY_BYTES, GramTrace, Pace, RowTrace, Trace, gram_steps, row_steps
 from tamis.solvers.bregman_jump import jump
-from tamis.solvers.bregman_verify import Guard, first_crossing
+from tamis.solvers.bregman_pool import LINE, Held, Pool, Screen
+from tamis.solvers.bregman_verify import Ends, Guard, first_crossing
 
 Array = NDArray[Any]
 SHORTEST, LONGEST = 8, 2048
 ANCHORED = 512  # duals are computed afresh from the rows at least this often, which takes back what rounding added
 SMALL_CELLS, SMALL_ROWS, SMALL_GRAM = 60_000, 64, 160  # below these, working on all rows costs no more than choosing some
+MANY = 64  # products among more rows than this are read line by line of memory
 SHORTEST_JUMP, LARGEST_JUMP = 64, 500
 OVERHEAD_CELLS = 40_000  # what an iteration costs beyond its products, in numbers read
 WORTH, TRUSTED = 8, 3  # a block's iterations may cost this many verifications after a miss, and this many times more without
+BLUR, BENT = 2e-3, 2e-4  # thresholds are 1: duals are computed afresh when further off, and not at all for stretches less bent
 AHEAD = 1.0  # newcomers are expected this many blocks ahead
 
 
@@ -41,6 +44,7 @@ class Course:
         The intercept and the pull at time t0.
     norms : array
         Weighted norms of the columns.
+    screen : Screen
     """
 
     design: Design
@@ -53,6 +57,7 @@ class Course:
     intercept: Array
     origin: Array
     norms: Array
+    screen: Screen
 
     def dual(self, pull: Array) -> Array:
         """The dual of every row of theta."""
@@ -72,7 +77,7 @@ class Stretch:
     first: int
     last: int
     rows: Array
-    columns: Array
+    held: Held
     pull: Array
     trace: Trace
     quiet: bool
@@ -83,7 +88,11 @@ class Stretch:
 
 
 class Walk:
-    """Blocks of iterations, one after the other, from a state on."""
+    """Blocks of iterations, one after the other, from a state on.
+
+    The dual of every row is kept up to a `blur`, per class and unit of a column's norm; where that leaves a doubt, and for the rows that
+    are worked on, it is computed afresh from the pull.
+    """
 
     def __init__(self, course: Course, pool: Pool, iteration: int, pull: Array) -> None:
         self.course, self.pool = course, pool
@@ -93,7 +102,7 @@ class Walk:
         squared = course.loss.name == "squared"
         self.whole = cells <= SMALL_CELLS or entries <= SMALL_ROWS or (squared and columns <= SMALL_GRAM)
         self.squared = squared and (not self.whole or columns**2 <= 2 * cells)
-        self.dual = course.dual(pull)
+        self.dual, self.blur = course.dual(pull), np.zeros(course.base.shape[1])
         self.length = ANCHORED if self.whole else 2 * SHORTEST
         self.slope: Array | None = None
         self.margin = 0.005
@@ -102,6 +111,17 @@ class Walk:
         self.jumps = squared and course.gauge.separable
         self.still, self.leap = 0, 0
         self.near = np.zeros(0, dtype=np.intp)
+
+    def _exact(self, rows: Array, held: Held) -> Array:
+        """The dual of some rows, afresh where it is blurred."""
+        if not self.blur.any():
+            return np.asarray(self.dual[rows])
+        return np.asarray(self.course.base[rows] + held.score(self.pull))
+
+    def _possible(self) -> Array:
+        """The most that the reach of every row can be."""
+        reach = self.course.gauge.reach(self.dual)
+        return np.asarray(reach + self.course.gauge.reach(self.course.norms[:, None] * self.blur) if self.blur.any() else reach)
 
     def _rows(self) -> Array:
         """Rows above their threshold, and those that may get there soon at the speed they have."""
@@ -112,28 +132,36 @@ class Walk:
             eta, pace = self.course.eta(self.pull), self.course.pace
             theta = pace.kappa * gauge.shrink(self.dual)
             used = np.flatnonzero(theta.any(axis=1))
-            score = self.pool.columns(used) @ theta[used] + eta
-            self.slope = -pace.alpha * self.course.design.score(self.course.loss.gradient(score, self.course.y, self.course.weight))
+            score = self.pool.held(used).dot(theta[used]) + eta
+            self.slope = self.course.screen.score(-pace.alpha * self.course.loss.gradient(score, self.course.y, self.course.weight))[0]
         soon = gauge.reach(self.dual + AHEAD * self.length * self.slope)
-        near = (gauge.reach(self.dual) >= 1.0 - self.margin) | (soon >= 1.0) | (gauge.weight == 0)
+        near = (self._possible() >= 1.0 - self.margin) | (soon >= 1.0) | (gauge.weight == 0)
         near[self.missed] = True
-        return np.flatnonzero(near)
+        return self._filled(near, soon)
 
-    def _trace(self, rows: Array, columns: Array, steps: int) -> Trace:
+    def _filled(self, near: NDArray[np.bool_], soon: Array) -> Array:
+        """The rows, joined by those that come next until their products fill whole lines of memory."""
+        rows = np.flatnonzero(near)
+        count = -(len(rows) + (self.course.pace.intercept_rate > 0)) % LINE
+        if not (self.squared and self.course.gauge.separable and MANY < len(rows) < len(near) - count):
+            return rows
+        left = np.where(near | ~np.isfinite(self.course.gauge.weight), -1.0, soon)
+        return np.union1d(rows, np.argpartition(left, -count)[-count:]) if count else rows
+
+    def _trace(self, rows: Array, held: Held, steps: int) -> RowTrace | GramTrace:
         course = self.course
         gauge = course.gauge if self.whole else course.gauge.restrict(rows)
-        dual, eta, data = self.dual[rows], course.eta(self.pull), (course.loss, course.y, course.weight)
+        dual, eta, data = self._exact(rows, held), course.eta(self.pull), (course.loss, course.y, course.weight)
         pace = replace(course.pace, traced=not self.whole)
-        self._descend(columns, course.pace.kappa * gauge.shrink(dual), eta)
+        self._descend(held, course.pace.kappa * gauge.shrink(dual), eta)
         if self.squared:
             products = self.pool.products(rows, bool(course.pace.intercept_rate))
-            return gram_steps(products, columns, dual, eta, steps, pace, gauge, data)
-        return row_steps(columns, dual, eta, steps, pace, gauge, data)
+            return gram_steps(products, held, dual, eta, steps, pace, gauge, data)
+        return row_steps(held.matrix, dual, eta, steps, pace, gauge, data)
 
-    def _descend(self, columns: Array, theta: Array, eta: Array) -> None:
+    def _descend(self, held: Held, theta: Array, eta: Array) -> None:
         """The loss never rises along the iterates; if it did, the step would be at fault and nothing that follows would be true."""
-        used = np.flatnonzero(theta.any(axis=1))
-        loss = self.course.loss.value(columns.T[used].T @ theta[used] + eta, self.course.y, self.course.weight)
+        loss = self.course.loss.value(held.dot(theta) + eta, self.course.y, self.course.weight)
         self.level = max(self.level, abs(loss))
         if not loss <= self.loss + 1e-10 * min(self.level, abs(self.loss)) + 1e-13 * self.level:
             raise TamisError(
@@ -149,35 +177,39 @@ class Walk:
         course, rows = self.course, self._rows()
         width = len(rows) + 1 if self.squared else self.pull.size
         steps = max(2, min(self.length, goal - self.iteration, HISTORY_BYTES // (8 * width)))
-        columns = self.pool.columns(rows)
-        trace = self._trace(rows, columns, steps)
-        end = self.pull + trace.pulls(np.array([steps]))[:, :, 0]
-        dual = course.dual(end)
-        done, quiet = steps, True
+        held = self.pool.held(rows)
+        trace = self._trace(rows, held, steps)
+        done, quiet, start = steps, True, self.dual
+        pull, dual, blur = self._arrive(trace, steps)
         if not self.whole:
             outside = np.ones(len(dual), dtype=bool)
             outside[rows] = False
-            crossing = first_crossing(trace, Guard(course.gauge), course.norms, self.dual, dual, outside, self.pool.peek)
+            crossing = first_crossing(
+                trace, Guard(course.gauge), course.norms, self._ends(dual, blur), outside, self.pool.peek, course.screen.score
+            )
             if crossing is not None:
                 done, quiet = crossing, False
                 self.missed = np.flatnonzero(course.gauge.reach(dual) >= 1.0) if done < steps else self.missed[:0]
                 if done < steps:
-                    end = self.pull + trace.pulls(np.array([done]))[:, :, 0]
-                    dual = course.dual(end)
+                    pull, dual, blur = self._cut(trace, done, dual, blur)
             self._adapt(done, steps, len(rows))
-            self.slope = (dual - self.dual) / done
-        self._note_support(rows, trace, done)
-        stretch = Stretch(self.iteration, self.iteration + done, rows, columns, self.pull, trace, quiet)
-        self.iteration, self.pull, self.dual = stretch.last, end, dual
+            self.slope = (dual - start) / done
+        self.still = 0 if done < steps else trace.steady + (self.still if trace.steady == steps else 0)
+        self.near = rows
+        return self._stand(Stretch(self.iteration, self.iteration + done, rows, held, self.pull, trace, quiet), pull, dual, blur)
+
+    def _stand(self, stretch: Stretch, pull: Array, dual: Array, blur: Array) -> Stretch:
+        """Stand at the end of a verified stretch."""
+        self.iteration, self.pull, self.dual, self.blur = stretch.last, pull, dual, blur
+        if blur.any() and float(self.course.gauge.reach(self.course.norms[:, None] * blur).max()) > BLUR:
+            self.dual, self.blur = self.course.dual(pull), np.zeros_like(blur)
         return stretch
 
-    def _note_support(self, rows: Array, trace: Trace, done: int) -> None:
-        """For how many iterations the support has been what it is."""
-        self.near = rows
-        if self.jumps and isinstance(trace, GramTrace):
-            active = np.diff(trace.sums[: done + 1], axis=0)[:, : len(rows)] != 0
-            changed = (active != active[-1]).any(axis=1)
-            self.still = int(changed[::-1].argmax()) if changed.any() else self.still + done
+    def _ends(self, dual: Array, blur: Array) -> Ends:
+        """Duals before and after, and how to know those before better."""
+        if not blur.any():
+            return Ends(self.dual, dual)
+        return Ends(self.dual, dual, blur, lambda rows, columns: self.course.base[rows] + columns.T @ self.pull)
 
     def _settled(self) -> bool:
         """Whether the support has been the same for as many iterations as its eigenvectors are worth."""
@@ -187,42 +219,53 @@ class Walk:
     def _jump(self, goal: int) -> Stretch:
         """As many iterations as the support may live, in closed form; the first to enter or leave ends it."""
         course = self.course
-        theta = course.pace.kappa * course.gauge.shrink(self.dual)
+        # who is nearest to change is asked first, on few columns
+        near = np.union1d(np.flatnonzero((self._possible() >= 1.0) | (course.gauge.weight == 0)), self.near)
+        beside, start = self.pool.held(near), np.array(self.dual)
+        start[near] = self._exact(near, beside)
+        self.dual = start
+        theta = course.pace.kappa * course.gauge.shrink(start)
         rows = np.flatnonzero((theta[:, 0] != 0) | (course.gauge.weight == 0))
-        columns, eta = self.pool.columns(rows), course.eta(self.pull)
-        self._descend(columns, theta[rows], eta)
+        held, eta = self.pool.held(rows), course.eta(self.pull)
+        self._descend(held, theta[rows], eta)
         self.leap = max(8 * SHORTEST_JUMP, 4 * self.leap)
         steps = min(self.leap, goal - self.iteration)
         products = self.pool.products(rows, bool(course.pace.intercept_rate))
-        trace = jump(products, columns, theta[rows], eta, steps, course.pace, course.y, course.weight)
+        trace = jump(products, held, theta[rows], eta, steps, course.pace, course.y, course.weight)
         guard = Guard(course.gauge, np.sign(theta[:, 0]))
-        near = np.union1d(rows, self.near)  # who is nearest to change is asked first, on few columns
-        beside = self.pool.columns(near)
-        moved = beside.T @ trace.pulls(np.array([steps]))[:, :, 0]
-        start = self.dual[near]
+        moved = beside.score(trace.pulls(np.array([steps]))[:, :, 0])
         done = first_crossing(
-            trace, guard.restrict(near), course.norms[near], start, start + moved, np.ones(len(near), bool), lambda some: beside[:, some]
+            trace, guard.restrict(near), course.norms[near], Ends(start[near], start[near] + moved), np.ones(len(near), bool), beside.take
         )  # fmt: skip
         quiet, trace = done is None, replace(trace, length=done or steps)
-        end, dual = self._arrive(trace, trace.length)
+        pull, dual, blur = self._arrive(trace, trace.length)
         outside = np.ones(len(dual), dtype=bool)
         outside[near] = False
-        other = first_crossing(trace, guard, course.norms, self.dual, dual, outside, self.pool.peek)
+        other = first_crossing(trace, guard, course.norms, self._ends(dual, blur), outside, self.pool.peek, course.screen.score)
         if other is not None:
             quiet = False
             if other < trace.length:
+                pull, dual, blur = self._cut(trace, other, dual, blur)
                 trace = replace(trace, length=other)
-                end, dual = self._arrive(trace, other)
         if not quiet:
             self.still, self.leap, self.slope = 0, 0, None
-        stretch = Stretch(self.iteration, self.iteration + trace.length, rows, columns, self.pull, trace, quiet)
-        self.iteration, self.pull, self.dual = stretch.last, end, dual
-        return stretch
+        return self._stand(Stretch(self.iteration, self.iteration + trace.length, rows, held, self.pull, trace, quiet), pull, dual, blur)
 
-    def _arrive(self, trace: Trace, steps: int) -> tuple[Array, Array]:
-        """Pull and dual after some steps of a trace."""
-        end = self.pull + trace.pulls(np.array([steps]))[:, :, 0]
-        return end, self.course.dual(end)
+    def _arrive(self, trace: Trace, steps: int) -> tuple[Array, Array, Array]:
+        """Pull, dual and blur after some steps of a trace."""
+        moved = trace.pulls(np.array([steps]))[:, :, 0]
+        if self.course.screen.light is None:
+            return self.pull + moved, self.course.dual(self.pull + moved), np.zeros_like(self.blur)
+        change, blur = self.course.screen.score(moved)
+        return self.pull + moved, self.dual + change, self.blur + blur
+
+    def _cut(self, trace: Trace, done: int, dual: Array, blur: Array) -> tuple[Array, Array, Array]:
+        """The same for a part of a trace whose whole leads to a dual that is known: on the chord, when the trace is nearly straight."""
+        bow = trace.bow(0, trace.length)
+        if self.course.screen.light is None or float(self.course.gauge.reach(self.course.norms[:, None] * bow).max()) > BENT:
+            return self._arrive(trace, done)
+        share = done / trace.length
+        return self.pull + trace.pulls(np.array([done]))[:, :, 0], (1.0 - share) * self.dual + share * dual, blur + bow
 
     def _adapt(self, done: int, steps: int, held: int) -> None:
         """Longer blocks while they succeed; when somebody was missed, one whose iterations cost about as much as its verification."""
