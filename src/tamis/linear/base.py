@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,12 +24,13 @@ from tamis.linear.method import Method
 from tamis.linear.parameters import number, said
 from tamis.linear.task import Task
 from tamis.linear.witness import with_witnesses
+from tamis.store.kept import Kept
 
 Array = NDArray[Any]
 SMALL = 4_000_000  # cells up to which one thread does
 
 
-class PathModel(BaseEstimator):  # type: ignore[misc]
+class PathModel(Kept, BaseEstimator):  # type: ignore[misc]
     """The common part of the linear estimators; not for use by itself."""
 
     _target_name: str = "target"
@@ -183,29 +182,6 @@ class PathModel(BaseEstimator):  # type: ignore[misc]
         columns, values = self._weights(knot)
         scores = np.tile(np.asarray(knot.intercept, dtype=float), (table.rows, 1))
         return scores + table.design.dot(columns, values) if len(columns) else scores
-
-    def report(self, file: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML file that opens from disk.
-
-        Parameters
-        ----------
-        file : path
-        """
-        check_is_fitted(self, "path_")
-        builder: Any = importlib.import_module("tamis.report.build")  # by name: the report is a layer above
-        builder.report(self, file)
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the model as a `.tamis` file: JSON and arrays, nothing pickled.
-
-        Parameters
-        ----------
-        file : path
-        """
-        from tamis.store.model_file import write_model
-
-        check_is_fitted(self, "path_")
-        write_model(file, type(self).__name__, *self._to_model())
 
     def _to_model(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from tamis.linear.persist import to_model

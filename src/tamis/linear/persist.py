@@ -8,26 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from tamis.core.errors import TamisFileError
 from tamis.core.path import Path
 from tamis.linear.parameters import method_of
 from tamis.linear.witness import restored, stored
+from tamis.store.kept import rebuilt, stored_parameters, with_parameters
 
 Array = NDArray[Any]
-PLAIN = (str, int, float, bool, type(None))
+MOST_COLUMNS = 10_000_000
 
 
 def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything a fitted model needs to predict, report and be verified again; the training rows are not among it."""
     path_meta, path_arrays = model.path_.to_arrays()
-    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items() if name != "transformation"}
+    parameters = {name: value for name, value in stored_parameters(model).items() if name != "transformation"}
     meta = {
-        "parameters": {name: value for name, value in parameters.items() if _storable(value)}, "path": path_meta, "t": model.t_,
+        "parameters": parameters, "path": path_meta, "t": model.t_,
         "status": model.status_, "notes": list(model.notes_), "baselines": model.baselines_, "target": model._target_name,
         "n_features_in": int(model.n_features_in_), "loss": model._loss_name, "scores": len(model.path_.knots[0].intercept),
         "feature_names_in": [str(name) for name in getattr(model, "feature_names_in_", ())] or None,
-        "classes": [_plain(label) for label in getattr(model, "classes_", ())] or None,
+        "classes": np.asarray(getattr(model, "classes_", ())).tolist() or None,
         "arrays": sorted(model._arrays),
     }  # fmt: skip
     arrays = {f"path.{name}": value for name, value in path_arrays.items()} | {
@@ -45,45 +47,26 @@ def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return meta, arrays
 
 
-def _plain(value: Any) -> Any:
-    """Arrays as lists, numpy numbers as Python's."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _storable(value: Any) -> bool:
-    """Plain values and containers of them; others (frames, generators) return to their default on loading."""
-    if isinstance(value, (list, tuple)):
-        return all(_storable(item) for item in value)
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _storable(item) for key, item in value.items())
-    return isinstance(value, PLAIN)
-
-
 def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     """Inverse of `to_model`."""
-    try:
-        return _restored(cls, meta, arrays)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if isinstance(error, TamisFileError):
-            raise
-        raise TamisFileError(
-            f"The model file is not a whole {cls.__name__} ({type(error).__name__}: {error}), so it was not loaded; save the model again."
-        ) from error
+    return rebuilt(cls, meta, arrays, _restored)
 
 
 def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    known = cls().get_params(deep=False)
-    model = cls(**{name: value for name, value in meta["parameters"].items() if name in known})
+    model = with_parameters(cls, meta["parameters"])
     model.n_features_in_, model._target_name, model._loss_name = int(meta["n_features_in"]), str(meta["target"]), str(meta["loss"])
-    if meta["feature_names_in"]:
-        model.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)
+    given = meta["feature_names_in"]
+    if not 0 < model.n_features_in_ <= MOST_COLUMNS or not (given is None or _are_names(given, model.n_features_in_)):
+        raise TamisFileError("The file's columns cannot be those of a model, so it was not loaded; save the model again.")
+    if given:
+        model.feature_names_in_ = np.array(given, dtype=object)
+    if is_classifier(model) != bool(meta["classes"]):
+        raise TamisFileError("The file's class labels do not fit its kind of model, so it was not loaded; save the model again.")
     if meta["classes"]:
         model.classes_ = np.array(meta["classes"])
     if "transform" in meta:
         model.transformation = _transform(meta["transform"], arrays)
-    names = meta["feature_names_in"] or [f"x{j}" for j in range(model.n_features_in_)]
+    names = given or [f"x{j}" for j in range(model.n_features_in_)]
     model._method = method_of(model, tuple(names), model._loss_name, int(meta["scores"]))
     model._arrays = {name: arrays[f"own.{name}"] for name in meta["arrays"]}
     path = Path.from_arrays(meta["path"], {name[5:]: value for name, value in arrays.items() if name.startswith("path.")})
@@ -99,10 +82,16 @@ def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) ->
     return model
 
 
+def _are_names(given: Any, count: int) -> bool:
+    return isinstance(given, list) and len(given) == count and all(isinstance(name, str) for name in given)
+
+
 def _transform(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     from tamis.structures.transform import Transform
 
     parts = tuple(arrays[f"transform.{name}"] for name in ("data", "indices", "indptr"))
+    if any(part.dtype.kind not in "iu" for part in parts[1:]):
+        raise TamisFileError("The file's transform has places that are no whole numbers, so it was not loaded; save the model again.")
     return Transform(sparse.csr_array(parts, shape=tuple(meta["shape"])), str(meta["words"]), tuple(map(str, meta["rows"])))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -30,6 +28,7 @@ from tamis.rules.ruleset import RuleSet
 from tamis.rules.settings import Settings
 from tamis.rules.task import Task
 from tamis.rules.witness import with_witnesses
+from tamis.store.kept import Kept
 from tamis.structures.tails import padded
 from tamis.tables.contract import checked_table
 from tamis.tables.frame import Table
@@ -40,7 +39,7 @@ FRAMES = ("pandas", "polars", "pyarrow")
 VALIDATED = ("cv", "cv-best")
 
 
-class RuleModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class RuleModel(Kept, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The common part of the rule estimators; not for use by itself."""
 
     _target_name: str = "target"
@@ -186,29 +185,6 @@ class RuleModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "card_")
         _check_feature_names_in(self, input_features, generate_names=False)
         return np.array(self.selected_, dtype=object)
-
-    def report(self, file: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML file that opens from disk.
-
-        Parameters
-        ----------
-        file : path
-        """
-        check_is_fitted(self, "card_")
-        builder: Any = importlib.import_module("tamis.report.build")  # by name: the report is a layer above
-        builder.report(self, file)
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the model as a `.tamis` file: JSON and arrays, nothing pickled.
-
-        Parameters
-        ----------
-        file : path
-        """
-        from tamis.store.model_file import write_model
-
-        check_is_fitted(self, "card_")
-        write_model(file, type(self).__name__, *self._to_model())
 
     def _to_model(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from tamis.rules.persist import to_model

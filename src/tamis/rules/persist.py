@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.core.certificate import Certificate
-from tamis.core.errors import TamisFileError
 from tamis.core.path import Path
 from tamis.rules.ruleset import RuleSet
 from tamis.rules.statistics import RuleStatistics
 from tamis.store.export_json import from_json, to_json
+from tamis.store.kept import rebuilt, stored_parameters, with_parameters
 from tamis.tables.schema import Schema
 
 Array = NDArray[Any]
-PLAIN = (str, int, float, bool, type(None))
 
 
 def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -27,7 +26,7 @@ def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     measured, measured_arrays = model.rules_.measured.to_record()
     along, along_arrays = model.path_statistics_.to_record()
     meta = {
-        "parameters": {name: value for name, value in model.get_params(deep=False).items() if _storable(value)},
+        "parameters": stored_parameters(model),
         "schema": model.schema_.to_dict(), "card": to_json(model.rules_.card), "path": path_meta, "statistics": measured,
         "path_statistics": along,
         "certificate": model.certificate_.to_dict(), "baselines": model.baselines_, "status": model.status_, "C": model.C_,
@@ -45,30 +44,13 @@ def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return meta, arrays
 
 
-def _storable(value: Any) -> bool:
-    """Plain values and containers of them; others (callables, frames) return to their default on loading."""
-    if isinstance(value, (list, tuple)):
-        return all(_storable(item) for item in value)
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _storable(item) for key, item in value.items())
-    return isinstance(value, PLAIN)
-
-
 def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     """Inverse of `to_model`."""
-    try:
-        return _restored(cls, meta, arrays)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if isinstance(error, TamisFileError):
-            raise
-        raise TamisFileError(
-            f"The model file is not a whole {cls.__name__} ({type(error).__name__}: {error}), so it was not loaded; save the model again."
-        ) from error
+    return rebuilt(cls, meta, arrays, _restored)
 
 
 def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    known = cls().get_params(deep=False)
-    model = cls(**{name: value for name, value in meta["parameters"].items() if name in known})
+    model = with_parameters(cls, meta["parameters"])
     model.schema_, model.card_ = Schema.from_dict(meta["schema"]), from_json(meta["card"])
     model.path_ = Path.from_arrays(meta["path"], _part(arrays, "path."))
     model.certificate_ = Certificate.from_dict(meta["certificate"])

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from tamis.core.errors import TamisFileError
 from tamis.select.frequencies import Found
 from tamis.select.pieces import bases
+from tamis.store.kept import rebuilt, stored_parameters, with_parameters
 
 Array = NDArray[Any]
-PLAIN = (str, int, float, bool, type(None))
 FACTS = ("kind", "log_candidates", "q", "estimated", "mean", "samples", "pairs", "threshold")
 
 
 def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Frequencies and all that follows from them; neither rows nor fitted bases are among it."""
     found = model._found
-    base = None if model.base is None else {"kind": type(model.base).__name__, "parameters": _storable(model.base)}
+    base = None if model.base is None else {"kind": type(model.base).__name__, "parameters": stored_parameters(model.base)}
     meta = {
-        "parameters": _storable(model), "base": base, "status": model.status_, "notes": list(model.notes_),
+        "parameters": stored_parameters(model), "base": base, "status": model.status_, "notes": list(model.notes_),
         "n_features_in": int(model.n_features_in_), "target": model._target_name,
         "feature_names_in": [str(name) for name in getattr(model, "feature_names_in_", ())] or None,
         "found": {name: getattr(found, name) for name in FACTS}, "names": list(found.names), "free": list(found.free),
@@ -31,26 +31,15 @@ def to_model(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return meta, arrays if found.labels is None else {**arrays, "labels": np.asarray(found.labels, dtype=np.int64)}
 
 
-def _storable(model: Any) -> dict[str, Any]:
-    """Parameters that are plain values or lists and mappings of these; others return to their default on loading."""
-    return {name: value for name, value in model.get_params(deep=False).items() if _plain(value)}
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(_plain, value))
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _plain(item) for key, item in value.items())
-    return isinstance(value, PLAIN)
-
-
 def from_model(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     """Inverse of `to_model`."""
-    model = cls(**{name: value for name, value in meta["parameters"].items() if name in cls().get_params(deep=False)})
+    return rebuilt(cls, meta, arrays, _restored)
+
+
+def _restored(cls: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
+    model = with_parameters(cls, meta["parameters"])
     if meta["base"] is not None:
-        kind = bases()[meta["base"]["kind"]]
-        known = kind().get_params(deep=False)
-        model.base = kind(**{name: value for name, value in meta["base"]["parameters"].items() if name in known})
+        model.base = with_parameters(bases()[meta["base"]["kind"]], meta["base"]["parameters"])
     model.n_features_in_, model._target_name = int(meta["n_features_in"]), str(meta["target"])
     if meta["feature_names_in"]:
         model.feature_names_in_ = np.array(meta["feature_names_in"], dtype=object)

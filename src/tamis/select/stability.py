@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,13 @@ from tamis.linear.base import PathModel
 from tamis.select.frequencies import Found, bound_of, bound_words, certificate_of, path_of
 from tamis.select.pieces import Pieces, checked_base, checked_knob, linear_pieces, rule_pieces, sampled
 from tamis.select.sampling import Halves, Job, Sample, hashes_of
+from tamis.store.kept import Kept
 from tamis.tables.targets import checked_labels, checked_numbers, checked_weight, target_name
 
 Array = NDArray[Any]
 
 
-class StabilitySelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class StabilitySelector(Kept, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Selection by how often: a path is followed on many halves of the rows, and pieces are kept that enter early on most of them.
 
     A piece is what the base selects: a column, a group of columns, a row of D (with a `transformation`), or a rule. Each of
@@ -314,24 +314,6 @@ class StabilitySelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         }  # fmt: skip
         library: Any = backend or installed_frame()
         return nw.from_dict(columns, schema, backend=library).to_native()
-
-    def report(self, file: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML file that opens from disk; its path is the selection at every threshold.
-
-        Parameters
-        ----------
-        file : path
-        """
-        PathModel.report(cast(Any, self), file)
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the selection as a `.tamis` file: JSON and arrays, nothing pickled.
-
-        Parameters
-        ----------
-        file : path
-        """
-        PathModel.save(cast(Any, self), file)
 
     def _to_model(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from tamis.select.persist import to_model
