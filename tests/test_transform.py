@@ -92,7 +92,7 @@ def test_as_transform_understands() -> None:
         (lambda: graph([(1, 2, 3)], 4), "does not have two ends"),
         (lambda: graph([], 4), "empty"),
         (lambda: grid((1, 1)), "no neighbours"),
-        (lambda: differences(1), "the data has 1"),
+        (lambda: differences(1), "n_features = 1"),
         (lambda: identity(0), "0 columns"),
         (stack, "No transforms"),
         (lambda: stack(identity(2), identity(3)), r"\[2, 3\] columns"),
