@@ -164,7 +164,8 @@ def _discrepancy(path: Path) -> int:
     facts = path.provenance
     if "candidates" not in facts or any("largest" not in knot.measures for knot in path.knots):
         raise TamisError(
-            "choose='discrepancy' needs a squared loss and columns as pieces, and this path has other ones; use choose='cv' or 'ebic'."
+            "This path does not know how much its residuals correlate with all columns, so 'discrepancy' has nothing to go by; "
+            "fit with choose='discrepancy' (squared loss, columns as pieces), or use 'cv' or 'ebic'."
         )
     rows = float(facts["rows"])
     noise = math.sqrt(2.0 * math.log(max(float(facts["candidates"]), 2.0)) / rows)
