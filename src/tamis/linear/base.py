@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tamis.core.choose import validated_score, with_facts
 from tamis.core.errors import TamisError
@@ -51,7 +52,7 @@ class PathModel(Kept, BaseEstimator):  # type: ignore[misc]
                 sigma = getattr(self, "sigma", None)
                 plan = Plan(task, method, self._choice(), self.cv, seed, watch, observers, journal, sigma, self.n_jobs or 1)
                 # small products are far slower on several threads than on one when a machine is busy
-                with threadpool_limits(limits=1 if task.columns.rows * len(task.columns) <= SMALL else None, user_api="blas"):
+                with _libraries().limit(limits=1 if task.columns.rows * len(task.columns) <= SMALL else None, user_api="blas"):
                     fitted = fit_path(plan)
             finally:
                 if journal is not None:
@@ -194,6 +195,12 @@ class PathModel(Kept, BaseEstimator):  # type: ignore[misc]
 
         found: Self = from_model(cls, meta, arrays)
         return found
+
+
+@cache
+def _libraries() -> Any:
+    """What computes products here; looking for it takes longer than a small fit."""
+    return ThreadpoolController()
 
 
 def _printed(event: Mapping[str, Any]) -> None:
