@@ -189,8 +189,8 @@ def grid_of(first: float, scale: float, alpha: float, t_end: float | None, notes
     if t_end is None and (last - first) / alpha > most:
         last = first + most * alpha
         notes.append(
-            f"The path ends at t = {last:.4g}, after {grouped(int(most))} iterations: signals are weak or weights very uneven, so each "
-            "step moves little; give t_max to follow it further, or a smaller kappa for longer steps."
+            f"The path ends at t = {last:.4g}, after {grouped(int(most))} iterations, each of which moves little; "
+            "give t_max to follow it further, or a smaller kappa for longer steps."
         )
     return [float(t) for t in np.geomspace(first, last, POINTS)] if last > first else [first]
 
