@@ -305,7 +305,7 @@ def test_the_doctor_finds_nothing_wrong(capsys):
 
 def test_the_bar_is_drawn_on_a_terminal_and_removed(tmp_path):
     lines = ["a,b,c,d,y"] + [
-        f"{i % 97},{i * 31 % 89},{i * 7 % 83},{i * 17 % 79},{'yes' if (i * 7919 % 101) + i % 13 > 60 else 'no'}" for i in range(4000)
+        f"{i % 97},{i * 31 % 89},{i * 7 % 83},{i * 17 % 79},{'yes' if (i * 7919 % 101) + i % 13 > 60 else 'no'}" for i in range(16_000)
     ]
     (tmp_path / "long.csv").write_text("\n".join(lines) + "\n")
     ours, theirs = pty.openpty()
