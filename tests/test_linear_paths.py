@@ -292,6 +292,14 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (BregmanRegressor(penalty="group", groups=[[], [0, 1, 2, 3]], kappa=10.0), {}, "is empty"),
     (BregmanRegressor(penalty="group", groups={"zz": 1}), {}, "'zz'"),
     (BregmanRegressor(kappa=-1.0), {}, "kappa=-1.0"),
+    (BregmanRegressor(kappa=5.0, max_features=2), {}, "max_features=2"),
+    (BregmanRegressor(kappa=5.0, t=[1.0], t_max=2.0), {}, "t_max=2.0"),
+    (BregmanRegressor(groups=[[0, 1], [2, 3]]), {}, "groups needs"),
+    (BregmanRegressor(kappa=5.0, group_weights="one"), {}, "group_weights needs groups"),
+    (InverseScaleRegressor(nu=2.0), {}, "nu=2.0"),
+    (BregmanRegressor(start="zero"), {}, "start='zero'"),
+    (BregmanRegressor(kappa=5.0, choose="discrepancy"), {}, "choose='discrepancy'"),
+    (InverseScaleRegressor(n_jobs=0), {}, "n_jobs=0"),
     (BregmanRegressor(loss="hinge"), {}, "loss='hinge'"),
     (BregmanRegressor(loss="poisson"), {"y": -np.ones(30)}, "y >= 0"),
     (BregmanRegressor(t=[-1.0]), {}, "t="),
@@ -316,6 +324,21 @@ def test_bad_input_is_one_sentence(model: Any, given: dict[str, Any], said: str)
     assert said in text
     assert "\n" not in text
     assert text.endswith((".", "?"))
+
+
+def test_a_path_cut_off_by_its_iterations_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = classes()
+    assert BregmanClassifier(choose="last").fit(X, y).status_ == "complete"
+    monkeypatch.setattr("tamis.linear.damped.MOST", 100)
+    model = BregmanClassifier(choose="last").fit(X, y)
+    assert model.status_ == "stopped"
+    assert any("after 100 iterations" in note for note in model.notes_)
+
+
+def test_stability_without_time_for_a_sample_chooses_no_saturated_model() -> None:
+    X, y, _ = autoregressive(60, 20, 3)
+    model = InverseScaleRegressor(choose="stability", time_limit=1e-9).fit(X, y)
+    assert model.status_ == "budget"
 
 
 def test_reading_beyond_the_path_is_refused() -> None:

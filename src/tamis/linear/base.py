@@ -116,7 +116,7 @@ class PathModel(Kept, BaseEstimator):  # type: ignore[misc]
         elif fitted.by != self._choice():
             stopped = fitted.path.status in ("interrupted", "budget")
             why = "the fit was stopped before the folds were done" if stopped else "there are too few rows to validate on"
-            notes.append(f"The path was not cross-validated, because {why}: its knot was chosen by {fitted.by}.")
+            notes.append(f"The path was not validated, because {why}: its knot was chosen by {fitted.by}.")
         elif fitted.by in ("cv", "cv-best") and fitted.path.status != "complete" and fitted.chosen == len(fitted.path) - 1:
             notes.append("The chosen model is the last of a path that was cut off, so a longer one may be better: raise its limits.")
         return notes

@@ -105,11 +105,13 @@ class DampedSource:
             method.setup.fit_intercept and not task.squared, method.alpha, method.relative_step,
         )  # fmt: skip
         self.run = LinearizedBregman(self.problem)
+        said = len(self.run.notes)
         asked = sorted({0.0, *(times if times is not None else self._grid())})
         # a fold may need far more iterations for the same times; it is then cut off like a path that is not told where to end
         free = method.t_end is None and method.times is None and not self._jumps
         self.times = within(asked, self.run.start.t0 + 2 * MOST * self.run.alpha) if free else asked
-        self.end = "complete" if len(self.times) == len(asked) else "stopped"
+        # a grid that ends at the most iterations says so in a note
+        self.end = "complete" if len(self.times) == len(asked) and len(self.run.notes) == said else "stopped"
 
     def _grid(self) -> list[float]:
         """From the first entry on, evenly in log t."""

@@ -78,7 +78,8 @@ def fit_path(plan: Plan) -> Fitted:
     if plan.by in ("cv", "cv-best") and len(path) > 1 and not plan.watch.stop():
         path = replace(path, scores=_validated(plan, path))
     if plan.by == "stability" and len(path) > 1:
-        path = replace(path, scores={**path.scores, "instability": _instability(plan, path, candidates)})
+        found = _instability(plan, path, candidates)
+        path = path if found is None else replace(path, scores={**path.scores, "instability": found})
     by = _possible(path, plan.by)
     return Fitted(path, choose(path, by), by, finished)
 
@@ -94,7 +95,8 @@ def _possible(path: Path, by: str | float) -> str | float:
     """The choice asked for, or what can stand in for it when there was no time or nothing to validate on."""
     if len(path) <= 1:
         return "last"
-    if by in ("cv", "cv-best") and not len(path.scores.get("mean", ())):
+    unvalidated = by in ("cv", "cv-best") and not len(path.scores.get("mean", ()))
+    if unvalidated or (by == "stability" and "instability" not in path.scores):
         return "ebic" if path.provenance.get("likelihood") and path.status not in ("interrupted", "budget") else "last"
     return by
 
@@ -189,7 +191,7 @@ def fold_errors(method: Method, task: Task, knots: Sequence[Knot], validation: A
     return errors
 
 
-def _instability(plan: Plan, path: Path, candidates: int) -> Array:
+def _instability(plan: Plan, path: Path, candidates: int) -> Array | None:
     """How much the pieces at each knot's time change over subsamples of half the rows."""
     task, times = plan.task, [float(t) for t in path.t]
     samples = []
@@ -199,4 +201,4 @@ def _instability(plan: Plan, path: Path, candidates: int) -> Array:
             break
         part = Path(tuple(knots), status)
         samples.append([part.at(t) for t in times])
-    return instability(samples, len(path), candidates)
+    return instability(samples, len(path), candidates) if samples else None

@@ -22,6 +22,7 @@ CHOICES = ("cv", "cv-best", "aic", "bic", "ebic", "discrepancy", "stability", "l
 PENALTIES = ("entry", "group", "column")
 KAPPA = {"squared": 100.0, "huber": 100.0, "logistic": 20.0, "multinomial": 20.0, "poisson": 20.0}
 SPLIT_KAPPA = 200.0
+EXACT = {"loss": "squared", "penalty": "entry", "kappa": None, "step": "auto"}  # what exact paths say, or leave unsaid
 
 
 def check_parameters(model: Any, losses: Sequence[str]) -> None:
@@ -49,10 +50,11 @@ def method_of(model: Any, names: Sequence[str], loss: str, scores: int) -> Metho
     factors = penalty_factors(model.penalty_factor, names)
     nonnegative = _one_sided(model.nonnegative, names)
     setup = Setup(model.fit_intercept, model.standardize, None if np.all(factors == 1) else factors, nonnegative)
-    kappa, penalty = getattr(model, "kappa", None), getattr(model, "penalty", "entry")
+    kappa = getattr(model, "kappa", None)
     limits = Limits(np.inf if model.t_max is None else float(model.t_max), getattr(model, "max_features", None))
     times = _times(getattr(model, "t", None))
-    plain = loss == "squared" and penalty == "entry" and kappa is None and getattr(model, "step", "auto") == "auto" and times is None
+    plain = loss == "squared" and is_exact(model)
+    _check_together(model, plain, times)
     if model.transformation is not None:
         from tamis.linear.split import split_method
 
@@ -64,6 +66,40 @@ def method_of(model: Any, names: Sequence[str], loss: str, scores: int) -> Metho
     alpha = None if step == "auto" else float(step)
     end = None if model.t_max is None else float(model.t_max)
     return Damped(gauge, Setup(model.fit_intercept, model.standardize), float(kappa or KAPPA[loss]), alpha, 1.0, end, times)
+
+
+def is_exact(model: Any) -> bool:
+    """Whether a regression's path is followed event by event: nothing was said that only iterations understand."""
+    if hasattr(model, "predict_proba") or getattr(model, "t", None) is not None:
+        return False
+    return all(getattr(model, name, plain) == plain for name, plain in EXACT.items())
+
+
+def _check_together(model: Any, exact: bool, times: tuple[float, ...] | None) -> None:
+    """Refuse what would go unheard beside the other parameters."""
+    given, split = getattr(model, "group_weights", "sqrt"), model.transformation is not None
+    ungrouped = getattr(model, "groups", None) is None
+    unheard = (
+        (not exact and limits_size(model), f"max_features={limits_size(model)}", "ends exact paths and this one is iterated; use t_max"),
+        (times is not None and model.t_max is not None, f"t_max={model.t_max}", "ends a path whose times are chosen, and t gives them"),
+        (exact and not ungrouped, "groups", "needs penalty='group' (or 'column') and the penalty is 'entry'"),
+        (ungrouped and not (isinstance(given, str) and given == "sqrt"), "group_weights", "needs groups"),
+        (not split and model.nu not in (None, "auto"), f"nu={model.nu}", "couples a transformation, and there is none"),
+        (
+            (exact or not split) and getattr(model, "start", "equilibrium") != "equilibrium",
+            "start='zero'",
+            "needs split iterations (kappa)",
+        ),
+        (model.choose == "discrepancy" and (split or not exact), "choose='discrepancy'", "needs an exact path that selects columns"),
+    )
+    for there, what, why in unheard:
+        if there:
+            raise TamisError(f"{what} {why}, so nothing was fitted; leave one of them out.")
+
+
+def limits_size(model: Any) -> int | None:
+    """The size at which a path ends, if it is to."""
+    return getattr(model, "max_features", None)
 
 
 def gauge_of(model: Any, names: Sequence[str], factors: Array, nonnegative: Array | None, scores: int) -> Gauge:
@@ -218,6 +254,7 @@ SIMPLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "nu": (lambda value: value is None or value == "auto" or _positive(value), "a number above 0, or 'auto'"),
     "step": (lambda value: (isinstance(value, str) and value == "auto") or _positive(value), "a step above 0, or 'auto'"),
     "sigma": (lambda value: value is None or _positive(value), "the standard deviation of the noise, or None"),
+    "n_jobs": (lambda value: value is None or (_whole(value) and value != 0), "a number of processes, -1 for all cores, or None"),
     "time_limit": (lambda value: value is None or (number(value) and value >= 0), "seconds, or None"),
     "journal": (lambda value: value is None or isinstance(value, (str, os.PathLike)), "a file name, or None"),
     "start": (lambda value: value in ("equilibrium", "zero"), "'equilibrium' or 'zero'"),

@@ -235,10 +235,11 @@ class SplitDampedSource:
             method.gauge, self.kappa, method.alpha, 1.0, method.start, method.setup.fit_intercept and not task.squared,
         )  # fmt: skip
         self.run = SplitBregman(self.problem)
+        said = len(self.run.notes)
         asked = sorted({0.0, *(times if times is not None else self._grid())})
         free = method.t_end is None and method.times is None
         self.times = within(asked, self.run.start.t + 2 * MOST * self.run.alpha) if free else asked
-        self.end = "complete" if len(self.times) == len(asked) else "stopped"
+        self.end = "complete" if len(self.times) == len(asked) and len(self.run.notes) == said else "stopped"
 
     def _grid(self) -> list[float]:
         """From the first entry on, evenly in log t; from a zero start, from the first step on."""
@@ -282,7 +283,10 @@ class SplitDampedSource:
             said = self.kappa * self.method.gauge.shrink(knot.state["dual"])
             worst = max(worst, float(np.abs(said - gamma).max(initial=0.0)) / max(1.0, float(np.abs(gamma).max(initial=0.0))))
             said_kappa = kappa_said(self.method.kappa, self.kappa)
-            space = f"gamma is what its dual leaves on all {grouped(rows)} rows of D (kappa = {said_kappa}, step {self.run.alpha:.4g})"
+            space = (
+                f"gamma is what its dual leaves on all {grouped(rows)} rows of D (kappa = {said_kappa}, step {self.run.alpha:.4g}), which "
+                "holds by construction; recheck() replays the iterations themselves"
+            )
             certified.append(replace(knot, certificate=_claim(knot, worst, space), state={}))
         arrays = {**self.method.arrays(knots), "nu": np.array(self.nu), "kappa": np.array(self.kappa)}
         arrays["pace"] = np.array([self.run.start.t, 0.0])
@@ -332,11 +336,11 @@ def split_method(
     nu = None if model.nu in (None, "auto") else float(model.nu)
     if plain:
         return SplitExact(transform, rows, setup, nu, limits)
-    from tamis.linear.parameters import gauge_of
+    from tamis.linear.parameters import SPLIT_KAPPA, gauge_of
 
     gauge: Gauge = gauge_of(model, rows, np.ones(len(rows)), None, scores)
     step = getattr(model, "step", "auto")
-    kappa = getattr(model, "kappa", None) or 200.0
+    kappa = getattr(model, "kappa", None) or SPLIT_KAPPA
     return SplitDamped(
         transform, rows, setup, nu, gauge, float(kappa), None if step == "auto" else float(step), getattr(model, "start", "equilibrium"),
         None if model.t_max is None else float(model.t_max), times,

@@ -14,6 +14,7 @@ from tamis.core.design import Standardized
 from tamis.core.errors import TamisError
 from tamis.linear.base import PathModel
 from tamis.linear.inputs import Columns, penalty_factors
+from tamis.linear.parameters import is_exact
 
 Array = NDArray[Any]
 SHOWN = 3  # members of a group that its name lists
@@ -186,9 +187,9 @@ def sampled(base: Any, q: int | None, t: float | None) -> Any:
     if not isinstance(base, PathModel):
         return with_parameters(base, **changed, C=t)
     most, end = getattr(base, "max_features", None), base.t_max
-    if q is not None:
+    if q is not None and is_exact(base):
         changed["max_features"] = q if most is None else min(q, most)
-    if t is not None:
+    if t is not None and getattr(base, "t", None) is None:
         changed["t_max"] = t if end is None else min(t, end)
     return with_parameters(base, **changed)
 
